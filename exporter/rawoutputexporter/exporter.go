@@ -1,0 +1,184 @@
+package rawoutputexporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/exporter/exporterhelper"
+	"go.uber.org/zap"
+
+	"github.com/otel-rawoutput/rawoutput/internal/contract"
+	"github.com/otel-rawoutput/rawoutput/internal/gate"
+	"github.com/otel-rawoutput/rawoutput/internal/hourly"
+	"github.com/otel-rawoutput/rawoutput/internal/signal"
+)
+
+var errStopped = errors.New("the raw_output exporter was shut down")
+
+// rawOutputExporter is the exporter for one signal; T is the type of a batch.
+type rawOutputExporter[T any] struct {
+	cfg       *Config
+	signal    signal.Signal[T]
+	logger    *zap.Logger
+	telemetry *telemetry
+	encoders  sync.Pool // of *encoder
+
+	// The Collector's exporter helper around push, with its queue and its own telemetry.
+	component component.Component
+	enqueue   signal.Consume[T]
+
+	writer *hourly.Writer
+	health health
+
+	stopping     context.Context // done when no attempt may wait any more
+	stop         context.CancelCauseFunc
+	gate         gate.Gate
+	started      bool
+	shutdownOnce sync.Once
+	shutdownErr  error
+}
+
+func newExporter[T any](cfg *Config, set exporter.Settings, sig signal.Signal[T]) (*rawOutputExporter[T], error) {
+	permissions, err := cfg.permissions()
+	if err != nil {
+		return nil, err
+	}
+	telemetry, err := newTelemetry(set.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	e := &rawOutputExporter[T]{
+		cfg:       cfg,
+		signal:    sig,
+		logger:    set.Logger,
+		telemetry: telemetry,
+		encoders:  sync.Pool{New: func() any { return new(encoder) }},
+		writer:    hourly.NewWriter(cfg.Directory, os.Getpid(), permissions, hourly.System()),
+	}
+	e.stopping, e.stop = context.WithCancelCause(context.Background())
+	return e, nil
+}
+
+// queueOptions are those of the exporter helper. Its retry and its timeout stay off: push does its own, where what is given
+// up is counted.
+func (e *rawOutputExporter[T]) queueOptions() []exporterhelper.Option {
+	return []exporterhelper.Option{
+		exporterhelper.WithCapabilities(e.Capabilities()),
+		exporterhelper.WithTimeout(exporterhelper.TimeoutConfig{Timeout: 0}),
+		exporterhelper.WithQueue(e.cfg.QueueConfig),
+	}
+}
+
+// Capabilities implements exporter.Logs and exporter.Traces.
+func (*rawOutputExporter[T]) Capabilities() consumer.Capabilities {
+	return consumer.Capabilities{MutatesData: false}
+}
+
+// off reports whether the exporter is switched off: it then writes nothing and counts nothing.
+func (e *rawOutputExporter[T]) off() bool { return e.cfg.Directory == "" }
+
+// Start implements component.Component. It fails where the directory can't be made or written to.
+func (e *rawOutputExporter[T]) Start(ctx context.Context, host component.Host) error {
+	if e.off() {
+		e.logger.Warn("directory is empty: the raw_output exporter is switched off and writes nothing")
+		return nil
+	}
+	if err := e.writer.Prepare(); err != nil {
+		return fmt.Errorf("directory is %q: it must be a directory that this process can write to, or one that it can make: %w",
+			e.cfg.Directory, err)
+	}
+	e.health.host = host
+	if err := e.component.Start(ctx, host); err != nil {
+		return err
+	}
+	e.started = true
+	e.logger.Info("Recording raw outputs", zap.String("directory", e.cfg.Directory))
+	return nil
+}
+
+// consume takes a batch. It never fails its sender: what is not written, now or from the queue, is dropped and counted.
+func (e *rawOutputExporter[T]) consume(ctx context.Context, batch T) error {
+	if e.off() {
+		return nil
+	}
+	if !e.gate.Enter() {
+		e.dropAll(batch, atShutdown, errStopped)
+		return nil
+	}
+	defer e.gate.Leave()
+	if err := e.enqueue(ctx, batch); err != nil {
+		e.dropAll(batch, enqueueFailure(err), err)
+	}
+	return nil
+}
+
+// dropAll drops a batch that was not taken apart: its records are dropped, all else is skipped.
+func (e *rawOutputExporter[T]) dropAll(batch T, reason dropReason, err error) {
+	records := 0
+	e.signal.Names(batch, func(name string) {
+		if name == contract.EventRecord {
+			records++
+		}
+	})
+	e.telemetry.addSkipped(e.signal.Count(batch) - records)
+	e.drop(records, reason, err)
+}
+
+// enqueueFailure is why the queue did not take a batch: push itself returns no errors.
+func enqueueFailure(err error) dropReason {
+	if errors.Is(err, exporterhelper.ErrQueueIsFull) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return queueFull
+	}
+	return ioError
+}
+
+// Shutdown implements component.Component. What waits in a queue in memory is written first, without trying again. It may
+// come before Start, and again.
+func (e *rawOutputExporter[T]) Shutdown(ctx context.Context) error {
+	e.shutdownOnce.Do(func() { e.shutdownErr = e.shutdown(ctx) })
+	return e.shutdownErr
+}
+
+func (e *rawOutputExporter[T]) shutdown(ctx context.Context) error {
+	e.stop(errStopped)
+	err := e.gate.Close(ctx)
+	if e.started {
+		err = errors.Join(err, e.component.Shutdown(ctx))
+	}
+	return err
+}
+
+// drop counts records that are lost, and logs a warning with the first and every 1000th.
+func (e *rawOutputExporter[T]) drop(n int, reason dropReason, err error) {
+	total, report := e.telemetry.addDropped(n, reason)
+	if report {
+		e.logger.Warn("Raw-output records were dropped",
+			zap.Int64("dropped_records", total), zap.String("reason", string(reason)), zap.Error(err))
+	}
+}
+
+// health tells the Collector of failures to write, and when they are over.
+type health struct {
+	host   component.Host
+	mu     sync.Mutex
+	failed bool
+}
+
+func (h *health) report(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case err != nil && !h.failed:
+		componentstatus.ReportStatus(h.host, componentstatus.NewRecoverableErrorEvent(err))
+	case err == nil && h.failed:
+		componentstatus.ReportStatus(h.host, componentstatus.NewEvent(componentstatus.StatusOK))
+	}
+	h.failed = err != nil
+}

@@ -1,0 +1,43 @@
+package rawoutputexporter
+
+import (
+	"errors"
+	"io/fs"
+)
+
+// dropReason is why a record is lost.
+type dropReason string
+
+// The reasons, as metadata.yaml lists them.
+const (
+	malformed  dropReason = "malformed"
+	encoding   dropReason = "encoding"
+	ioError    dropReason = "io_error"
+	diskFull   dropReason = "disk_full"
+	permission dropReason = "permission"
+	queueFull  dropReason = "queue_full"
+	atShutdown dropReason = "shutdown"
+)
+
+var dropReasons = [...]dropReason{malformed, encoding, ioError, diskFull, permission, queueFull, atShutdown}
+
+// reasonOf tells what a write failed with.
+func reasonOf(err error) dropReason {
+	switch {
+	case isAny(err, noSpace):
+		return diskFull
+	case isAny(err, readOnly), errors.Is(err, fs.ErrPermission):
+		return permission
+	default:
+		return ioError
+	}
+}
+
+func isAny(err error, targets []error) bool {
+	for _, target := range targets {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}

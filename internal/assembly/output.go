@@ -1,0 +1,203 @@
+package assembly
+
+import (
+	"container/list"
+	"time"
+	"unicode/utf8"
+	"unsafe"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+
+	"github.com/otel-rawoutput/rawoutput/internal/chunk"
+	"github.com/otel-rawoutput/rawoutput/internal/heapsize"
+	"github.com/otel-rawoutput/rawoutput/internal/record"
+	"github.com/otel-rawoutput/rawoutput/internal/signal"
+)
+
+// outputKey is what an output is known by.
+type outputKey struct {
+	requestKey
+	index uint32
+}
+
+type requestKey struct {
+	source  Source
+	request string
+}
+
+// output is one output in flight: a buffer of text with the ends of its frames, not a string for each.
+type output struct {
+	key       outputKey
+	origin    *origin
+	trace     signal.Trace
+	startedAt uint64
+
+	joined []byte   // the text of all frames
+	ends   []uint32 // where each of them that has text ends in joined
+	tokens []uint32
+
+	// text is the latest full text received, where it is not what was joined until then; the record's text is then text
+	// plus what was joined after textEnd. Where the two are the same, as they should be, it is not kept.
+	text     []byte
+	textEnd  int
+	diverged bool
+
+	streaming, aborted bool
+	disagg             string
+	others             others
+
+	size    int64         // the bytes it counts for
+	touched time.Time     // when its last chunk came, by the Collector's clock
+	order   uint64        // grows with each chunk of the table: who was updated before whom
+	element *list.Element // in Table.recent
+	slot    int           // in its request's outputs
+}
+
+// Bytes that an output, or an origin, takes beside its buffers: itself, its list element, its entries in maps and slices.
+const (
+	mapEntry       = 96
+	outputOverhead = int64(unsafe.Sizeof(output{})+unsafe.Sizeof(list.Element{})) + 2*mapEntry
+	originOverhead = int64(unsafe.Sizeof(origin{})) + mapEntry
+)
+
+// absorb adds a chunk record. Nothing of the record is referred to afterwards.
+func (o *output) absorb(c *chunk.Chunk) {
+	for _, frame := range c.Frames {
+		if frame != "" {
+			o.joined = append(o.joined, frame...)
+			o.ends = append(o.ends, uint32(len(o.joined)))
+		}
+	}
+	o.tokens = append(o.tokens, c.TokenIDs...)
+	if c.Text != "" {
+		o.setText(c.Text)
+	}
+	o.aborted = c.Aborted.Or(o.aborted)
+	o.streaming = c.Streaming.Or(o.streaming)
+	if c.HasDisaggRequestID {
+		o.disagg = c.DisaggRequestID
+	}
+	if c.Others > 0 {
+		o.others.absorb(c.Attributes)
+	}
+	o.size = o.measure()
+}
+
+func (o *output) setText(text string) {
+	o.textEnd = len(o.joined)
+	o.diverged = text != string(o.joined)
+	if o.diverged {
+		o.text = append(o.text[:0], text...)
+	} else {
+		o.text = nil
+	}
+}
+
+func (o *output) measure() int64 {
+	return outputOverhead + int64(cap(o.joined)+cap(o.text)+4*cap(o.ends)+4*cap(o.tokens)) +
+		int64(len(o.key.request)+len(o.disagg)+len(o.trace.State)) + o.others.size
+}
+
+// isEmpty reports whether the output has nothing to show but its final chunk.
+func (o *output) isEmpty() bool { return len(o.ends) == 0 && len(o.tokens) == 0 }
+
+// record returns the output's record, but for how it ended. It shares the output's buffers: nothing may be absorbed
+// afterwards.
+func (o *output) record() record.Record {
+	joined := asString(o.joined)
+	frames := make([]string, len(o.ends))
+	start := uint32(0)
+	for i, end := range o.ends {
+		frames[i] = joined[start:end]
+		start = end
+	}
+	r := record.Record{
+		RequestID:       o.key.request,
+		DisaggRequestID: o.disagg,
+		OutputIndex:     o.key.index,
+		StartedAt:       o.startedAt,
+		Streaming:       o.streaming,
+		Aborted:         o.aborted,
+		Text:            joined,
+		Frames:          frames,
+		TokenIDs:        o.tokens,
+	}
+	if o.diverged {
+		r.Text = asString(append(o.text, joined[o.textEnd:]...))
+	}
+	r.FramesConsistent = o.framesAddUp(r.Text, frames)
+	return r
+}
+
+// framesAddUp spares the comparison where the text is the frames and none of them is cut within a character.
+func (o *output) framesAddUp(text string, frames []string) bool {
+	if !o.diverged && o.cutBetweenCharacters() {
+		return true
+	}
+	return record.AddUp(frames, text)
+}
+
+func (o *output) cutBetweenCharacters() bool {
+	for _, end := range o.ends {
+		if int(end) < len(o.joined) && !utf8.RuneStart(o.joined[end]) {
+			return false
+		}
+	}
+	return utf8.Valid(o.joined)
+}
+
+// asString makes a string of a buffer that will not be written to again.
+func asString(buffer []byte) string { return unsafe.String(unsafe.SliceData(buffer), len(buffer)) }
+
+// Bounds on the attributes, other than the contract's, that an output keeps.
+const (
+	MaxOthers      = 64
+	MaxOthersBytes = 16 << 10
+)
+
+// others are the attributes of an output's chunks that are not the contract's, the last value of each.
+type others struct {
+	values pcommon.Map
+	exists bool
+	size   int64
+}
+
+func (a *others) absorb(attributes pcommon.Map) {
+	if !a.exists {
+		a.values, a.exists = pcommon.NewMap(), true
+	}
+	for key, value := range attributes.All() {
+		if chunk.IsOther(key) {
+			a.set(key, value)
+		}
+	}
+}
+
+// set keeps a value where the bounds allow. Where they do not, the attribute is gone: none is better than an old one.
+func (a *others) set(key string, value pcommon.Value) {
+	old, known := a.values.Get(key)
+	if known {
+		if old.Equal(value) {
+			return
+		}
+		a.size -= heapsize.Entry(key, old)
+	}
+	size := heapsize.Entry(key, value)
+	switch {
+	case a.size+size > MaxOthersBytes || !known && a.values.Len() >= MaxOthers:
+		a.values.Remove(key)
+	case known:
+		value.CopyTo(old)
+		a.size += size
+	default:
+		value.CopyTo(a.values.PutEmpty(key))
+		a.size += size
+	}
+}
+
+// copyTo puts the attributes into dst.
+func (a *others) copyTo(dst pcommon.Map) {
+	if a.exists {
+		a.values.CopyTo(dst)
+	}
+}

@@ -1,0 +1,142 @@
+// Package attr reads OpenTelemetry attribute values as the types that the wire contract allows (docs/contract.md,
+// section 1), and refuses every other. No error carries a value: attributes hold model output.
+package attr // import "github.com/otel-rawoutput/rawoutput/internal/attr"
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"unsafe"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+
+	"github.com/otel-rawoutput/rawoutput/internal/contract"
+)
+
+// What can be wrong with a value. InAttribute adds which one it was.
+var (
+	ErrMissing  = errors.New("is missing")
+	ErrType     = errors.New("has a value of a type that is not allowed")
+	ErrRange    = errors.New("is out of range")
+	ErrTooLong  = fmt.Errorf("is longer than %d bytes", contract.MaxIDBytes)
+	ErrPacking  = errors.New("is packed in a number of bytes that is not a multiple of 4")
+	ErrMismatch = errors.New("does not fit the text")
+)
+
+// InAttribute says in which attribute err was found.
+func InAttribute(key string, err error) error { return &attributeError{key, err} }
+
+type attributeError struct {
+	key string
+	err error
+}
+
+func (e *attributeError) Error() string { return e.key + " " + e.err.Error() }
+func (e *attributeError) Unwrap() error { return e.err }
+
+// Absent reports whether v counts as not sent: it has no value, or is the empty string.
+func Absent(v pcommon.Value) bool {
+	switch v.Type() {
+	case pcommon.ValueTypeEmpty:
+		return true
+	case pcommon.ValueTypeStr:
+		return v.Str() == ""
+	default:
+		return false
+	}
+}
+
+// ID reads an id: a string, an integer (in decimal), or a double that is integral and below 2^53 in size.
+func ID(v pcommon.Value) (string, error) {
+	switch v.Type() {
+	case pcommon.ValueTypeStr:
+		if len(v.Str()) > contract.MaxIDBytes {
+			return "", ErrTooLong
+		}
+		return v.Str(), nil
+	case pcommon.ValueTypeInt:
+		return strconv.FormatInt(v.Int(), 10), nil
+	case pcommon.ValueTypeDouble:
+		d := v.Double()
+		if d != math.Trunc(d) || math.Abs(d) >= 1<<53 {
+			return "", ErrRange
+		}
+		return strconv.FormatInt(int64(d), 10), nil
+	default:
+		return "", ErrType
+	}
+}
+
+// Bool reads a boolean.
+func Bool(v pcommon.Value) (bool, error) {
+	if v.Type() != pcommon.ValueTypeBool {
+		return false, ErrType
+	}
+	return v.Bool(), nil
+}
+
+// Index reads an index or a count, 0 to contract.MaxIndex.
+func Index(v pcommon.Value) (uint32, error) { return uint32Of(v, contract.MaxIndex) }
+
+// Text reads a string or bytes; the bytes need not be UTF-8.
+func Text(v pcommon.Value) (string, error) {
+	switch v.Type() {
+	case pcommon.ValueTypeStr:
+		return v.Str(), nil
+	case pcommon.ValueTypeBytes:
+		raw := v.Bytes().AsRaw() // a copy that is ours alone, so that it may become a string without another
+		return unsafe.String(unsafe.SliceData(raw), len(raw)), nil
+	default:
+		return "", ErrType
+	}
+}
+
+// AppendUint32s appends the numbers in v, each from 0 to most: an array of integers, or their packed form, little-endian
+// uint32 in bytes.
+func AppendUint32s(dst []uint32, v pcommon.Value, most uint32) ([]uint32, error) {
+	switch v.Type() {
+	case pcommon.ValueTypeSlice:
+		return appendArray(dst, v.Slice(), most)
+	case pcommon.ValueTypeBytes:
+		return appendPacked(dst, v.Bytes().AsRaw(), most)
+	default:
+		return dst, ErrType
+	}
+}
+
+func appendArray(dst []uint32, array pcommon.Slice, most uint32) ([]uint32, error) {
+	for i := range array.Len() {
+		n, err := uint32Of(array.At(i), most)
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, n)
+	}
+	return dst, nil
+}
+
+func appendPacked(dst []uint32, packed []byte, most uint32) ([]uint32, error) {
+	if len(packed)%4 != 0 {
+		return dst, ErrPacking
+	}
+	for ; len(packed) > 0; packed = packed[4:] {
+		n := binary.LittleEndian.Uint32(packed)
+		if n > most {
+			return dst, ErrRange
+		}
+		dst = append(dst, n)
+	}
+	return dst, nil
+}
+
+func uint32Of(v pcommon.Value, most uint32) (uint32, error) {
+	if v.Type() != pcommon.ValueTypeInt {
+		return 0, ErrType
+	}
+	if n := v.Int(); n < 0 || n > int64(most) {
+		return 0, ErrRange
+	}
+	return uint32(v.Int()), nil
+}

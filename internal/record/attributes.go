@@ -1,0 +1,172 @@
+package record
+
+import (
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+
+	"github.com/otel-rawoutput/rawoutput/internal/attr"
+	"github.com/otel-rawoutput/rawoutput/internal/contract"
+)
+
+// numAttributes is how many Put puts at the most.
+const numAttributes = 13
+
+// Put puts the record's keys into the attributes of its event. Text that is not valid UTF-8 goes as bytes. The values
+// share the record's strings.
+func (r *Record) Put(attributes pcommon.Map) {
+	attributes.EnsureCapacity(attributes.Len() + numAttributes)
+	attributes.PutStr(contract.RequestID, r.RequestID)
+	if r.DisaggRequestID != "" {
+		attributes.PutStr(contract.DisaggRequestID, r.DisaggRequestID)
+	}
+	attributes.PutInt(contract.OutputIndex, int64(r.OutputIndex))
+	attributes.PutStr(contract.StartedAt, string(AppendTime(nil, r.StartedAt)))
+	attributes.PutBool(contract.Streaming, r.Streaming)
+	attributes.PutBool(contract.Aborted, r.Aborted)
+	attributes.PutBool(contract.Partial, r.Partial)
+	if r.HasEndReason {
+		setText(attributes.PutEmpty(contract.EndReason), r.EndReason)
+	}
+	setText(attributes.PutEmpty(contract.Text), r.Text)
+	frames := attributes.PutEmptySlice(contract.Frames)
+	frames.EnsureCapacity(len(r.Frames))
+	for _, frame := range r.Frames {
+		setText(frames.AppendEmpty(), frame)
+	}
+	attributes.PutBool(contract.FramesConsistent, r.FramesConsistent)
+	ids := attributes.PutEmptySlice(contract.TokenIDs)
+	ids.EnsureCapacity(len(r.TokenIDs))
+	for _, id := range r.TokenIDs {
+		ids.AppendEmpty().SetInt(int64(id))
+	}
+	attributes.PutInt(contract.NumOutputTokens, int64(len(r.TokenIDs)))
+}
+
+func setText(v pcommon.Value, text string) {
+	if utf8.ValidString(text) {
+		v.SetStr(text)
+		return
+	}
+	v.SetEmptyBytes().FromRaw([]byte(text))
+}
+
+// Reader reads records from the attributes of their events, into memory that it uses again for the next one. The zero
+// value is ready.
+type Reader struct {
+	record        Record
+	hasText       bool
+	hasConsistent bool
+}
+
+// Read returns the record with these attributes, good until the next Read. startedAt and finishedAt are the times of its
+// event, in nanoseconds since 1970; the attribute of the start goes before. An error says that the record is malformed, and
+// in which attribute.
+func (d *Reader) Read(attributes pcommon.Map, startedAt, finishedAt uint64) (*Record, error) {
+	r := &d.record
+	*r = Record{StartedAt: startedAt, FinishedAt: finishedAt, Frames: r.Frames[:0], TokenIDs: r.TokenIDs[:0]}
+	d.hasText, d.hasConsistent = false, false
+	for key, value := range attributes.All() {
+		if err := d.attribute(key, value); err != nil {
+			return nil, attr.InAttribute(key, err)
+		}
+	}
+	if r.RequestID == "" {
+		return nil, attr.InAttribute(contract.RequestID, attr.ErrMissing)
+	}
+	if !d.hasText {
+		return nil, attr.InAttribute(contract.Text, attr.ErrMissing)
+	}
+	if !d.hasConsistent {
+		r.FramesConsistent = AddUp(r.Frames, r.Text)
+	}
+	return r, nil
+}
+
+// Release gives up the references to what was read.
+func (d *Reader) Release() {
+	frames := d.record.Frames[:cap(d.record.Frames)]
+	clear(frames)
+	d.record = Record{Frames: frames[:0], TokenIDs: d.record.TokenIDs[:0]}
+}
+
+func (d *Reader) attribute(key string, v pcommon.Value) (err error) {
+	if attr.Absent(v) && (v.Type() == pcommon.ValueTypeEmpty || !mayBeEmpty(key)) {
+		return nil
+	}
+	r := &d.record
+	switch key {
+	case contract.RequestID:
+		r.RequestID, err = attr.ID(v)
+	case contract.DisaggRequestID:
+		r.DisaggRequestID, err = attr.ID(v)
+	case contract.OutputIndex:
+		r.OutputIndex, err = attr.Index(v)
+	case contract.StartedAt:
+		r.StartedAt, err = instant(v)
+	case contract.Streaming:
+		r.Streaming, err = attr.Bool(v)
+	case contract.Aborted:
+		r.Aborted, err = attr.Bool(v)
+	case contract.Partial:
+		r.Partial, err = attr.Bool(v)
+	case contract.EndReason:
+		r.HasEndReason = true
+		r.EndReason, err = attr.Text(v)
+	case contract.Text:
+		d.hasText = true
+		r.Text, err = attr.Text(v)
+	case contract.Frames:
+		r.Frames, err = appendFrames(r.Frames, v)
+	case contract.FramesConsistent:
+		d.hasConsistent = true
+		r.FramesConsistent, err = attr.Bool(v)
+	case contract.TokenIDs:
+		r.TokenIDs, err = attr.AppendUint32s(r.TokenIDs, v, contract.MaxTokenID)
+	}
+	return err
+}
+
+// mayBeEmpty reports whether the empty string is a value of the key's, and not the want of one.
+func mayBeEmpty(key string) bool { return key == contract.Text || key == contract.EndReason }
+
+func appendFrames(dst []string, v pcommon.Value) ([]string, error) {
+	if v.Type() != pcommon.ValueTypeSlice {
+		return dst, attr.ErrType
+	}
+	for _, element := range v.Slice().All() {
+		frame, err := attr.Text(element)
+		if err != nil {
+			return dst, err
+		}
+		if frame != "" {
+			dst = append(dst, frame)
+		}
+	}
+	return dst, nil
+}
+
+// instant reads a time: as the line has it, or in nanoseconds since 1970.
+func instant(v pcommon.Value) (uint64, error) {
+	switch v.Type() {
+	case pcommon.ValueTypeInt:
+		return uint64(v.Int()), nil
+	case pcommon.ValueTypeStr:
+		return parseTime(v.Str())
+	default:
+		return 0, attr.ErrType
+	}
+}
+
+func parseTime(s string) (uint64, error) {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil || t.Before(epoch) || t.After(lastInstant) {
+		return 0, attr.ErrRange
+	}
+	return uint64(t.Unix())*uint64(time.Second) + uint64(t.Nanosecond()), nil
+}
+
+// What unsigned nanoseconds reach.
+var epoch, lastInstant = utc(0), utc(math.MaxUint64)

@@ -1,0 +1,171 @@
+package record
+
+import (
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// HourLen is the length of an hour's name, the first characters of a time: 2026-11-04T05.
+const HourLen = len("2006-01-02T15")
+
+// AppendHour appends the name of the hour of a time in nanoseconds since 1970.
+func AppendHour(dst []byte, nanos uint64) []byte {
+	return utc(nanos).AppendFormat(dst, "2006-01-02T15")
+}
+
+// AppendLine appends the record's line, its newline included. It is valid JSON in valid UTF-8 whatever the strings hold:
+// a lone surrogate in its three-byte form becomes its escape, any other invalid byte U+FFFD.
+func AppendLine(dst []byte, r *Record) []byte {
+	dst = append(dst, `{"event":"raw_output","request_id":`...)
+	dst = appendString(dst, r.RequestID)
+	dst = append(dst, `,"disagg_request_id":`...)
+	dst = appendNullable(dst, r.DisaggRequestID, r.DisaggRequestID != "")
+	dst = append(dst, `,"output_index":`...)
+	dst = strconv.AppendUint(dst, uint64(r.OutputIndex), 10)
+	dst = append(dst, `,"started_at":"`...)
+	dst = AppendTime(dst, r.StartedAt)
+	dst = append(dst, `","finished_at":"`...)
+	dst = AppendTime(dst, r.FinishedAt)
+	dst = append(dst, `","streaming":`...)
+	dst = strconv.AppendBool(dst, r.Streaming)
+	dst = append(dst, `,"aborted":`...)
+	dst = strconv.AppendBool(dst, r.Aborted)
+	dst = append(dst, `,"partial":`...)
+	dst = strconv.AppendBool(dst, r.Partial)
+	dst = append(dst, `,"end_reason":`...)
+	dst = appendNullable(dst, r.EndReason, r.HasEndReason)
+	dst = append(dst, `,"text":`...)
+	dst = appendString(dst, r.Text)
+	dst = append(dst, `,"frames":[`...)
+	for i, frame := range r.Frames {
+		dst = appendComma(dst, i)
+		dst = appendString(dst, frame)
+	}
+	dst = append(dst, `],"frames_consistent":`...)
+	dst = strconv.AppendBool(dst, r.FramesConsistent)
+	dst = append(dst, `,"token_ids":[`...)
+	for i, id := range r.TokenIDs {
+		dst = appendComma(dst, i)
+		dst = strconv.AppendUint(dst, uint64(id), 10)
+	}
+	dst = append(dst, `],"num_output_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(len(r.TokenIDs)), 10)
+	return append(dst, "}\n"...)
+}
+
+func appendComma(dst []byte, i int) []byte {
+	if i > 0 {
+		dst = append(dst, ',')
+	}
+	return dst
+}
+
+// AppendTime appends a time as Python's datetime.isoformat gives it: microseconds, cut not rounded, six digits, and no
+// fraction where it is zero.
+func AppendTime(dst []byte, nanos uint64) []byte {
+	t := utc(nanos).Truncate(time.Microsecond)
+	if t.Nanosecond() == 0 {
+		return t.AppendFormat(dst, "2006-01-02T15:04:05+00:00")
+	}
+	return t.AppendFormat(dst, "2006-01-02T15:04:05.000000+00:00")
+}
+
+// utc works for every uint64: time.Unix(0, int64) would not.
+func utc(nanos uint64) time.Time {
+	return time.Unix(int64(nanos/uint64(time.Second)), int64(nanos%uint64(time.Second))).UTC()
+}
+
+func appendNullable(dst []byte, s string, ok bool) []byte {
+	if !ok {
+		return append(dst, "null"...)
+	}
+	return appendString(dst, s)
+}
+
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	dst = appendEscaped(dst, s)
+	return append(dst, '"')
+}
+
+// appendEscaped appends s as the inside of a JSON string, escaped as Python's json.dumps(ensure_ascii=False) does.
+func appendEscaped(dst []byte, s string) []byte {
+	if utf8.ValidString(s) {
+		return appendValid(dst, s)
+	}
+	for len(s) > 0 {
+		n := validPrefix(s)
+		dst = appendValid(dst, s[:n])
+		s = s[n:]
+		switch {
+		case s == "":
+		case startsWithSurrogate(s):
+			dst = appendSurrogate(dst, s)
+			s = s[surrogateLen:]
+		default:
+			dst = append(dst, "\uFFFD"...)
+			s = s[1:]
+		}
+	}
+	return dst
+}
+
+// validPrefix is the length of the longest prefix of s that is valid UTF-8.
+func validPrefix(s string) int {
+	for i, r := range s {
+		if r != utf8.RuneError {
+			continue
+		}
+		if _, size := utf8.DecodeRuneInString(s[i:]); size == 1 {
+			return i
+		}
+	}
+	return len(s)
+}
+
+const surrogateLen = 3
+
+// startsWithSurrogate reports whether s starts with the three bytes that UTF-8 would have for U+D800 to U+DFFF.
+func startsWithSurrogate(s string) bool {
+	return len(s) >= surrogateLen && s[0] == 0xED && s[1] >= 0xA0 && s[1] <= 0xBF && s[2] >= 0x80 && s[2] <= 0xBF
+}
+
+func appendSurrogate(dst []byte, s string) []byte {
+	code := 0xD000 | uint16(s[1]&0x3F)<<6 | uint16(s[2]&0x3F)
+	return append(dst, '\\', 'u', hex[code>>12], hex[code>>8&0xF], hex[code>>4&0xF], hex[code&0xF])
+}
+
+const hex = "0123456789abcdef"
+
+// appendValid appends valid UTF-8. Only ASCII needs escapes; everything else is copied in runs.
+func appendValid(dst []byte, s string) []byte {
+	start := 0
+	for i := 0; i < len(s); i++ {
+		if escape[s[i]] == 0 {
+			continue
+		}
+		dst = append(dst, s[start:i]...)
+		dst = appendEscape(dst, s[i])
+		start = i + 1
+	}
+	return append(dst, s[start:]...)
+}
+
+func appendEscape(dst []byte, c byte) []byte {
+	if escape[c] == 'u' {
+		return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xF])
+	}
+	return append(dst, '\\', escape[c])
+}
+
+// escape has, for each byte, the letter of its escape, u for \u00xx, or 0 for a byte that needs none.
+var escape = func() (table [256]byte) {
+	for c := range byte(0x20) {
+		table[c] = 'u'
+	}
+	for c, letter := range map[byte]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'} {
+		table[c] = letter
+	}
+	return table
+}()

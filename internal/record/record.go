@@ -1,0 +1,69 @@
+// Package record is the raw-output record: its form as attributes of an event and its form as a line of JSON
+// (docs/contract.md, section 3).
+package record // import "github.com/otel-rawoutput/rawoutput/internal/record"
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// Record is what became of one output. Its strings need not be valid UTF-8; see AppendLine.
+type Record struct {
+	RequestID       string
+	DisaggRequestID string // empty is null
+	OutputIndex     uint32
+	StartedAt       uint64 // nanoseconds since 1970; the line and the attribute have microseconds
+	FinishedAt      uint64
+	Streaming       bool
+	Aborted         bool
+	Partial         bool
+	EndReason       string // meaningful where HasEndReason is set, and then possibly empty; else it is null
+	HasEndReason    bool
+	Text            string
+	Frames          []string // the text that each chunk added, none of them empty
+	// FramesConsistent says that the frames of the line add up to the text of the line, and that no chunk is known to be
+	// missing.
+	FramesConsistent bool
+	TokenIDs         []uint32
+}
+
+// Overhead is the memory that a Record takes beside the text and the token ids that it refers to, in bytes.
+func (r *Record) Overhead() int64 {
+	return int64(unsafe.Sizeof(*r)) + int64(cap(r.Frames))*int64(unsafe.Sizeof(""))
+}
+
+// AddUp reports whether the frames of a record's line add up to the text of its line. The line decides, not the bytes
+// that it was made of: where a character was cut in two, the line has U+FFFD for each of its bytes in the frames, but the
+// character in the text.
+func AddUp(frames []string, text string) bool {
+	if utf8.ValidString(text) && allValid(frames) {
+		return addUpExactly(frames, text)
+	}
+	var line []byte
+	for _, frame := range frames {
+		line = appendEscaped(line, frame)
+	}
+	return bytes.Equal(line, appendEscaped(nil, text))
+}
+
+func allValid(frames []string) bool {
+	for _, frame := range frames {
+		if !utf8.ValidString(frame) {
+			return false
+		}
+	}
+	return true
+}
+
+func addUpExactly(frames []string, text string) bool {
+	for _, frame := range frames {
+		rest, ok := strings.CutPrefix(text, frame)
+		if !ok {
+			return false
+		}
+		text = rest
+	}
+	return text == ""
+}

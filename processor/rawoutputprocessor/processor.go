@@ -1,0 +1,230 @@
+package rawoutputprocessor
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/processor"
+	"go.uber.org/zap"
+
+	"github.com/otel-rawoutput/rawoutput/internal/assembly"
+	"github.com/otel-rawoutput/rawoutput/internal/contract"
+	"github.com/otel-rawoutput/rawoutput/internal/gate"
+	"github.com/otel-rawoutput/rawoutput/internal/signal"
+	"github.com/otel-rawoutput/rawoutput/internal/tally"
+)
+
+// errStopped is what a sender gets after Shutdown: nothing was absorbed.
+var errStopped = errors.New("the raw_output processor was shut down")
+
+// rawOutputProcessor is the processor for one signal; T is the type of a batch.
+type rawOutputProcessor[T any] struct {
+	cfg       *Config
+	signal    signal.Signal[T]
+	next      signal.Consume[T]
+	logger    *zap.Logger
+	telemetry *telemetry
+	absorbers sync.Pool // of *absorber[T]
+	malformed tally.Tally
+	unsourced sync.Once
+	outbox    *outbox[T]
+
+	mu       sync.Mutex // guards what follows
+	table    *assembly.Table
+	reported pending
+	stopped  bool // nothing stays in the table any more
+
+	gate         gate.Gate
+	stop         context.CancelCauseFunc // ends the loops; nil before Start
+	loops        sync.WaitGroup
+	shutdownOnce sync.Once
+	shutdownErr  error
+}
+
+func newProcessor[T any](cfg *Config, set processor.Settings, sig signal.Signal[T], next signal.Consume[T]) (*rawOutputProcessor[T], error) {
+	telemetry, err := newTelemetry(set.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	p := &rawOutputProcessor[T]{
+		cfg:       cfg,
+		signal:    sig,
+		next:      next,
+		logger:    set.Logger,
+		telemetry: telemetry,
+		table: assembly.NewTable(assembly.Limits{
+			Outputs: cfg.MaxPending, Bytes: cfg.MaxPendingBytes, OutputBytes: cfg.MaxOutputBytes,
+		}),
+	}
+	p.absorbers.New = func() any { return &absorber[T]{processor: p} }
+	// Half of the memory: a next component that is away for long must not leave the outputs in flight without any.
+	p.outbox = newOutbox(sig, next, cfg.MaxPendingBytes/2, telemetry.addRefusedBytes, p.recordsDropped)
+	return p, nil
+}
+
+// Capabilities implements processor.Logs and processor.Traces. Batches are copied where they are changed, so that a sender
+// that sends the same one again, after an error, sends the same.
+func (*rawOutputProcessor[T]) Capabilities() consumer.Capabilities {
+	return consumer.Capabilities{MutatesData: false}
+}
+
+// Start implements component.Component.
+func (p *rawOutputProcessor[T]) Start(context.Context, component.Host) error {
+	ctx, stop := context.WithCancelCause(context.Background())
+	p.stop = stop
+	p.loops.Go(func() { p.outbox.retryUntil(ctx) })
+	if p.cfg.IdleTimeout > 0 {
+		p.loops.Go(func() { p.expireUntil(ctx) })
+	}
+	return nil
+}
+
+// consume passes on what is not ours and absorbs what is. An error means that nothing was absorbed.
+func (p *rawOutputProcessor[T]) consume(ctx context.Context, batch T) error {
+	if !p.gate.Enter() {
+		return errStopped
+	}
+	defer p.gate.Leave()
+
+	ours := 0
+	p.signal.Names(batch, func(name string) {
+		if isOurs(name) {
+			ours++
+		}
+	})
+	if ours == 0 {
+		return p.next(ctx, batch)
+	}
+	if err := p.passOn(ctx, batch, ours); err != nil {
+		return err
+	}
+	p.absorb(ctx, batch)
+	return nil
+}
+
+// isOurs reports whether the processor takes events of that name.
+func isOurs(name string) bool {
+	return name == contract.EventChunk || name == contract.EventRequestEnd
+}
+
+// passOn passes on a copy of what is not absorbed: the next component may change what it gets, or keep it.
+func (p *rawOutputProcessor[T]) passOn(ctx context.Context, batch T, ours int) error {
+	switch {
+	case p.cfg.KeepChunks:
+		return p.next(ctx, p.signal.Without(batch, func(string) bool { return false }))
+	case ours < p.signal.Count(batch):
+		return p.next(ctx, p.signal.Without(batch, isOurs))
+	default:
+		return nil
+	}
+}
+
+// expireUntil ends outputs that are idle for too long, until the context is done. The least recently updated output is
+// the next to expire, and no output that comes later expires before a whole timeout has passed: one timer is enough.
+func (p *rawOutputProcessor[T]) expireUntil(ctx context.Context) {
+	timer := time.NewTimer(p.cfg.IdleTimeout)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-timer.C:
+			timer.Reset(p.expire(ctx, now))
+		}
+	}
+}
+
+// expire ends what is idle since the timeout, and returns how long to wait for the next.
+func (p *rawOutputProcessor[T]) expire(ctx context.Context, now time.Time) time.Duration {
+	p.update(ctx, func(t *assembly.Table) {
+		t.Expire(now.Add(-p.cfg.IdleTimeout), uint64(now.UnixNano()))
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if touched, ok := p.table.LeastRecent(); ok {
+		return max(touched.Add(p.cfg.IdleTimeout).Sub(now), 0)
+	}
+	return p.cfg.IdleTimeout
+}
+
+// update changes the table inside the lock and delivers what ended outside it.
+func (p *rawOutputProcessor[T]) update(ctx context.Context, change func(*assembly.Table)) {
+	p.mu.Lock()
+	p.table.Hold(p.outbox.size())
+	change(p.table)
+	if p.stopped {
+		p.table.Flush(p.table.Len(), uint64(time.Now().UnixNano()))
+	}
+	ended, empty := p.table.TakeEnded()
+	delta := p.reported.moveTo(pending{outputs: int64(p.table.Len()), bytes: p.table.Bytes()})
+	p.mu.Unlock()
+
+	p.telemetry.addPending(delta)
+	p.telemetry.addEmpty(empty)
+	p.deliver(ctx, ended)
+}
+
+// flushedAtOnce is how many outputs Shutdown makes records of at a time.
+const flushedAtOnce = 256
+
+// Shutdown implements component.Component: it writes what is in flight. It may come before Start, and again.
+func (p *rawOutputProcessor[T]) Shutdown(ctx context.Context) error {
+	p.shutdownOnce.Do(func() { p.shutdownErr = p.shutdown(ctx) })
+	return p.shutdownErr
+}
+
+func (p *rawOutputProcessor[T]) shutdown(ctx context.Context) error {
+	if p.stop != nil {
+		p.stop(errStopped)
+	}
+	err := p.gate.Close(ctx)
+	errLoops := waitFor(ctx, p.loops.Wait)
+	p.flush(ctx)
+	if errLoops != nil { // the next component does not let go of the first one that waits
+		for _, parcel := range p.outbox.abandon() {
+			p.recordsDropped(parcel.count, atShutdown, errLoops)
+		}
+	}
+	p.outbox.close(ctx)
+	return errors.Join(err, errLoops)
+}
+
+// flush ends all outputs in flight, some at a time: their records are larger than they are. Nothing stays in the table
+// afterwards, whoever is still inside because Shutdown had no time to wait.
+func (p *rawOutputProcessor[T]) flush(ctx context.Context) {
+	now := uint64(time.Now().UnixNano())
+	for more := true; more; {
+		p.update(ctx, func(t *assembly.Table) {
+			more = t.Flush(flushedAtOnce, now)
+			p.stopped = !more
+		})
+	}
+}
+
+// waitFor waits for f to return, or returns the context's error if that takes too long.
+func waitFor(ctx context.Context, f func()) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// recordsDropped counts records that are lost, and logs a warning with the first and every 1000th.
+func (p *rawOutputProcessor[T]) recordsDropped(n int, reason dropReason, err error) {
+	total, report := p.telemetry.addDropped(n, reason)
+	if report {
+		p.logger.Warn("Raw-output records were dropped: the next component did not take them",
+			zap.Int64("dropped_records", total), zap.String("reason", string(reason)), zap.Error(err))
+	}
+}
