@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 
 	"go.opentelemetry.io/collector/component"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/otel-rawoutput/rawoutput/internal/contract"
 	"github.com/otel-rawoutput/rawoutput/internal/gate"
-	"github.com/otel-rawoutput/rawoutput/internal/hourly"
 	"github.com/otel-rawoutput/rawoutput/internal/signal"
 )
 
@@ -24,43 +22,36 @@ var errStopped = errors.New("the raw_output exporter was shut down")
 
 // rawOutputExporter is the exporter for one signal; T is the type of a batch.
 type rawOutputExporter[T any] struct {
-	cfg       *Config
-	signal    signal.Signal[T]
-	logger    *zap.Logger
-	telemetry *telemetry
-	encoders  sync.Pool // of *encoder
+	*shared
+	cfg      *Config
+	signal   signal.Signal[T]
+	logger   *zap.Logger
+	encoders sync.Pool // of *encoder
 
 	// The Collector's exporter helper around push, with its queue and its own telemetry.
 	component component.Component
 	enqueue   signal.Consume[T]
-
-	writer *hourly.Writer
-	health health
+	health    health
 
 	stopping     context.Context // done when no attempt may wait any more
 	stop         context.CancelCauseFunc
 	gate         gate.Gate
-	started      bool
+	host         component.Host // nil before Start
 	shutdownOnce sync.Once
 	shutdownErr  error
 }
 
 func newExporter[T any](cfg *Config, set exporter.Settings, sig signal.Signal[T]) (*rawOutputExporter[T], error) {
-	permissions, err := cfg.permissions()
-	if err != nil {
-		return nil, err
-	}
-	telemetry, err := newTelemetry(set.TelemetrySettings)
+	shared, err := acquire(cfg, set)
 	if err != nil {
 		return nil, err
 	}
 	e := &rawOutputExporter[T]{
-		cfg:       cfg,
-		signal:    sig,
-		logger:    set.Logger,
-		telemetry: telemetry,
-		encoders:  sync.Pool{New: func() any { return new(encoder) }},
-		writer:    hourly.NewWriter(cfg.Directory, os.Getpid(), permissions, hourly.System()),
+		shared:   shared,
+		cfg:      cfg,
+		signal:   sig,
+		logger:   set.Logger,
+		encoders: sync.Pool{New: func() any { return new(encoder) }},
 	}
 	e.stopping, e.stop = context.WithCancelCause(context.Background())
 	return e, nil
@@ -87,19 +78,20 @@ func (e *rawOutputExporter[T]) off() bool { return e.cfg.Directory == "" }
 // Start implements component.Component. It fails where the directory can't be made or written to.
 func (e *rawOutputExporter[T]) Start(ctx context.Context, host component.Host) error {
 	if e.off() {
-		e.logger.Warn("directory is empty: the raw_output exporter is switched off and writes nothing")
+		e.announced.Do(func() {
+			e.logger.Warn("directory is empty: the raw_output exporter is switched off and writes nothing")
+		})
 		return nil
 	}
 	if err := e.writer.Prepare(); err != nil {
 		return fmt.Errorf("directory is %q: it must be a directory that this process can write to, or one that it can make: %w",
 			e.cfg.Directory, err)
 	}
-	e.health.host = host
 	if err := e.component.Start(ctx, host); err != nil {
 		return err
 	}
-	e.started = true
-	e.logger.Info("Recording raw outputs", zap.String("directory", e.cfg.Directory))
+	e.host = host
+	e.announced.Do(func() { e.logger.Info("Recording raw outputs", zap.String("directory", e.cfg.Directory)) })
 	return nil
 }
 
@@ -147,9 +139,10 @@ func (e *rawOutputExporter[T]) Shutdown(ctx context.Context) error {
 }
 
 func (e *rawOutputExporter[T]) shutdown(ctx context.Context) error {
+	defer e.release(e.cfg)
 	e.stop(errStopped)
 	err := e.gate.Close(ctx)
-	if e.started {
+	if e.host != nil {
 		err = errors.Join(err, e.component.Shutdown(ctx))
 	}
 	return err
@@ -166,19 +159,18 @@ func (e *rawOutputExporter[T]) drop(n int, reason dropReason, err error) {
 
 // health tells the Collector of failures to write, and when they are over.
 type health struct {
-	host   component.Host
 	mu     sync.Mutex
 	failed bool
 }
 
-func (h *health) report(err error) {
+func (h *health) report(host component.Host, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case err != nil && !h.failed:
-		componentstatus.ReportStatus(h.host, componentstatus.NewRecoverableErrorEvent(err))
+		componentstatus.ReportStatus(host, componentstatus.NewRecoverableErrorEvent(err))
 	case err == nil && h.failed:
-		componentstatus.ReportStatus(h.host, componentstatus.NewEvent(componentstatus.StatusOK))
+		componentstatus.ReportStatus(host, componentstatus.NewEvent(componentstatus.StatusOK))
 	}
 	h.failed = err != nil
 }

@@ -34,7 +34,7 @@ func (e *rawOutputExporter[T]) write(ctx context.Context, hours []*hour) {
 	for _, h := range hours {
 		e.drop(h.records, e.givenUpBecause(err), err)
 	}
-	e.health.report(err)
+	e.health.report(e.host, err)
 }
 
 // attempt writes the lines of each hour, and returns the hours that failed with the latest error.

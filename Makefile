@@ -1,0 +1,68 @@
+# Everything that needs a tool builds it first, at the version that internal/tools/go.mod pins: Go, git, make and a C
+# compiler (for the race detector) are all that must be there.
+
+COLLECTOR := dist/otelcol-rawoutput
+TOOLS     := .tools
+OCB       := $(TOOLS)/ocb
+MDATAGEN  := $(TOOLS)/mdatagen
+LINT      := $(TOOLS)/staticcheck
+
+# What the Collector and the tools are made of, so that make knows when to build them again.
+SOURCES := $(shell git ls-files --cached --others --exclude-standard -- '*.go' ':!test' ':!*_test.go')
+
+.PHONY: help
+help: ## Say what there is to make
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.PHONY: run
+run: build ## Build the Collector, send it a short recorded stream, show the files and the counters
+	go run ./scripts/demo
+
+.PHONY: build
+build: $(COLLECTOR) $(TOOLS)/rawoutput ## Build the Collector (dist/otelcol-rawoutput) and the tool (.tools/rawoutput)
+
+$(COLLECTOR): builder-config.yaml go.mod $(SOURCES) | $(OCB)
+	$(OCB) --config builder-config.yaml
+
+$(TOOLS)/rawoutput: go.mod $(SOURCES)
+	go build -o $@ ./cmd/rawoutput
+
+.PHONY: test
+test: build ## Run every test: unit, race, conformance, end to end with the built Collector
+	go test -race ./...
+	RAWOUTPUT_COLLECTOR=$(CURDIR)/$(COLLECTOR) RAWOUTPUT_TOOL=$(CURDIR)/$(TOOLS)/rawoutput go test -count=1 ./test/...
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME (30s)
+	scripts/fuzz.sh $(or $(FUZZTIME),30s)
+
+.PHONY: bench
+bench: ## Run the benchmarks
+	go test -run='^$$' -bench=. -benchmem ./...
+
+.PHONY: lint
+lint: $(LINT) ## Check formatting, vet, staticcheck, tidiness, and that it compiles for darwin and windows
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "these files need gofmt"; exit 1; }
+	go vet ./...
+	$(LINT) ./...
+	go mod tidy -diff
+	cd internal/tools && go mod tidy -diff
+	GOOS=darwin go vet ./...
+	GOOS=windows go vet ./...
+
+.PHONY: generate
+generate: $(MDATAGEN) ## Generate code and documentation from each metadata.yaml
+	PATH="$(CURDIR)/$(TOOLS):$$PATH" go generate ./...
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf dist $(TOOLS)
+
+$(OCB): internal/tools/go.mod internal/tools/go.sum
+	cd internal/tools && go build -o $(CURDIR)/$@ go.opentelemetry.io/collector/cmd/builder
+
+$(MDATAGEN): internal/tools/go.mod internal/tools/go.sum
+	cd internal/tools && go build -o $(CURDIR)/$@ go.opentelemetry.io/collector/cmd/mdatagen
+
+$(LINT): internal/tools/go.mod internal/tools/go.sum
+	cd internal/tools && go build -o $(CURDIR)/$@ honnef.co/go/tools/cmd/staticcheck
