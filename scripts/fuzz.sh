@@ -4,6 +4,6 @@ set -eu
 time=${1:-30s}
 grep -rlE '^func Fuzz' --include='*_test.go' . | sort | while read -r file; do
 	for target in $(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*).*/\1/p' "$file"); do
-		go test -run='^$' -fuzz="^$target\$" -fuzztime="$time" "$(dirname "$file")"
+		go test -run='^$' -fuzz="^$target\$" -fuzztime="$time" -fuzzminimizetime=10x "$(dirname "$file")"
 	done
 done

@@ -59,7 +59,7 @@ const (
 	ownerWriteSearch fs.FileMode = 0o300
 )
 
-// Validate implements xconfmap.Validator. That the directory can be written to is seen at Start.
+// Validate implements confmap.Validator. That the directory can be written to is seen at Start.
 func (cfg *Config) Validate() error {
 	_, err := cfg.permissions()
 	return errors.Join(err, cfg.validateWait())

@@ -55,8 +55,13 @@ func (t *Table) Len() int { return len(t.outputs) }
 // Bytes returns what the outputs in flight take.
 func (t *Table) Bytes() int64 { return t.bytes }
 
-// Hold says how many bytes of records the caller holds; they count into Limits.Bytes from the next chunk on.
+// Hold says how many bytes of records the caller holds; they count into Limits.Bytes from the next chunk on, or from a call
+// of MakeRoom.
 func (t *Table) Hold(bytes int64) { t.held = bytes }
+
+// IsOver reports whether the outputs in flight and what the caller holds take more than they may. It can become so only
+// through Hold.
+func (t *Table) IsOver() bool { return t.bytes+t.held > t.limits.Bytes && len(t.outputs) > 0 }
 
 // Cause is what ended an output.
 type Cause uint8
@@ -111,7 +116,7 @@ func (t *Table) Add(from *From, trace signal.Trace, c *chunk.Chunk, now time.Tim
 	case o.size > t.limits.OutputBytes:
 		t.end(o, Ended{Cause: Evicted, OfSender: true, reason: contract.ReasonEvicted, finishedAt: c.Time})
 	}
-	t.makeRoom(c.Time)
+	t.MakeRoom(c.Time)
 }
 
 // begin adds an output. Where that is one too many, another is evicted, at the time of the chunk that it begins with.
@@ -132,8 +137,10 @@ func (t *Table) begin(key outputKey, from *From, trace signal.Trace, c *chunk.Ch
 	return o
 }
 
-func (t *Table) makeRoom(at uint64) {
-	for t.bytes+t.held > t.limits.Bytes && t.recent.Len() > 0 {
+// MakeRoom evicts outputs until the rest takes no more than it may. at is the end that their records have, in nanoseconds
+// since 1970.
+func (t *Table) MakeRoom(at uint64) {
+	for t.IsOver() {
 		t.evictLeastRecent(at)
 	}
 }
@@ -228,8 +235,11 @@ func (e *Ended) Scope() *signal.Scope { return &e.output.origin.scope }
 // Trace is the place in a trace of the output's first chunk.
 func (e *Ended) Trace() signal.Trace { return e.output.trace }
 
-// Size is what the output took.
+// Size is what the output took, and takes as long as it is kept.
 func (e *Ended) Size() int64 { return e.output.size }
+
+// ScopeSize is what its Scope takes.
+func (e *Ended) ScopeSize() int64 { return e.output.origin.size }
 
 // PutOthers puts the attributes that stay on the record, other than the contract's, into dst, which must be empty.
 func (e *Ended) PutOthers(dst pcommon.Map) { e.output.others.copyTo(dst) }

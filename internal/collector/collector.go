@@ -4,7 +4,6 @@ package collector // import "github.com/otel-rawoutput/rawoutput/internal/collec
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,7 +12,6 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -46,7 +44,7 @@ func Start(ctx context.Context, path string, configs []string, env ...string) (*
 	for _, config := range append(configs, metricsAt(metrics)) {
 		args = append(args, "--config="+config)
 	}
-	c := &Collector{cmd: exec.Command(path, args...), metrics: metrics, exited: make(chan struct{})}
+	c := &Collector{cmd: ignoringInterrupts(path, args), metrics: metrics, exited: make(chan struct{})}
 	c.cmd.Env = append(os.Environ(), env...)
 	stderr, err := c.cmd.StderrPipe()
 	if err != nil {
@@ -66,6 +64,12 @@ func Start(ctx context.Context, path string, configs []string, env ...string) (*
 		c.Kill()
 		return nil, fmt.Errorf("the Collector did not start in time: %w\n%s", ctx.Err(), c.Log())
 	}
+}
+
+// ignoringInterrupts runs the Collector with SIGINT ignored until it asks for it. It does so only after it logged that it is
+// ready: in between any other signal would end it at once.
+func ignoringInterrupts(path string, args []string) *exec.Cmd {
+	return exec.Command("sh", append([]string{"-c", `trap "" INT; exec "$0" "$@"`, path}, args...)...)
 }
 
 func metricsAt(address string) string {
@@ -112,17 +116,25 @@ func (c *Collector) Log() string {
 // PID returns the Collector's process id.
 func (c *Collector) PID() int { return c.cmd.Process.Pid }
 
+// stopping is what a Collector logs once it was asked to stop.
+const stopping = "Received signal from OS"
+
 // Stop asks the Collector to stop and waits until it has. An error says that it stopped with one.
 func (c *Collector) Stop(ctx context.Context) error {
-	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	select {
-	case <-c.exited:
-		return c.err
-	case <-ctx.Done():
-		c.Kill()
-		return ctx.Err()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		if !strings.Contains(c.Log(), stopping) {
+			_ = c.cmd.Process.Signal(os.Interrupt) // it has ended where this fails
+		}
+		select {
+		case <-c.exited:
+			return c.err
+		case <-ctx.Done():
+			c.Kill()
+			return ctx.Err()
+		case <-again.C:
+		}
 	}
 }
 

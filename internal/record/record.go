@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"strings"
 	"unicode/utf8"
-	"unsafe"
 )
 
 // Record is what became of one output. Its strings need not be valid UTF-8; see AppendLine.
@@ -27,11 +26,6 @@ type Record struct {
 	// missing.
 	FramesConsistent bool
 	TokenIDs         []uint32
-}
-
-// Overhead is the memory that a Record takes beside the text and the token ids that it refers to, in bytes.
-func (r *Record) Overhead() int64 {
-	return int64(unsafe.Sizeof(*r)) + int64(cap(r.Frames))*int64(unsafe.Sizeof(""))
 }
 
 // AddUp reports whether the frames of a record's line add up to the text of its line. The line decides, not the bytes

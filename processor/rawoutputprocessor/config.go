@@ -39,7 +39,7 @@ const (
 	leastIdle       = time.Millisecond
 )
 
-// Validate implements xconfmap.Validator.
+// Validate implements confmap.Validator.
 func (cfg *Config) Validate() error {
 	return errors.Join(
 		positive("max_pending", int64(cfg.MaxPending), "the number of outputs in flight"),

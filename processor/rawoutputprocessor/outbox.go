@@ -25,12 +25,12 @@ const (
 // what it gets, and what is kept in between is small.
 type parcel[T any] struct {
 	ended   []assembly.Ended
-	records []record.Record // of ended, one each
+	records []record.Record // of ended, one each; none while it waits
 	// rest is what a next component left of the batch that it took a part of; ended is then empty.
 	rest    T
 	hasRest bool
 	count   int   // records in it
-	bytes   int64 // what it takes
+	bytes   int64 // what it takes while it waits
 }
 
 // deliver counts the outputs that ended and sends their records on, in order.
@@ -63,19 +63,25 @@ type withoutValues struct{ context.Context }
 
 func (withoutValues) Value(any) any { return nil }
 
+// pack makes a parcel of outputs, and counts those whose frames do not add up.
 func (p *rawOutputProcessor[T]) pack(ended []assembly.Ended) *parcel[T] {
-	parcel := &parcel[T]{ended: ended, records: make([]record.Record, len(ended)), count: len(ended)}
+	parcel := &parcel[T]{ended: ended, records: recordsOf(ended), count: len(ended)}
 	inconsistent := 0
-	for i := range ended {
-		r := ended[i].Record()
-		if !r.FramesConsistent {
+	for i := range parcel.records {
+		if !parcel.records[i].FramesConsistent {
 			inconsistent++
 		}
-		parcel.records[i] = r
-		parcel.bytes += ended[i].Size() + r.Overhead()
 	}
 	p.telemetry.addInconsistent(inconsistent)
 	return parcel
+}
+
+func recordsOf(ended []assembly.Ended) []record.Record {
+	records := make([]record.Record, len(ended))
+	for i := range ended {
+		records[i] = ended[i].Record()
+	}
+	return records
 }
 
 // batch builds what is sent.
@@ -83,14 +89,33 @@ func (p *parcel[T]) batch(sig signal.Signal[T]) T {
 	if p.hasRest {
 		return sig.Without(p.rest, func(string) bool { return false })
 	}
+	records := p.records
+	if records == nil {
+		records = recordsOf(p.ended)
+	}
 	b := sig.NewBatch()
 	for i := range p.ended {
-		e, r := &p.ended[i], &p.records[i]
+		e, r := &p.ended[i], &records[i]
 		attributes := b.Append(e.Scope(), e.Trace(), r.StartedAt, r.FinishedAt)
 		e.PutOthers(attributes)
 		r.Put(attributes)
 	}
 	return b.Batch()
+}
+
+// settle makes the parcel small, and finds out how small, to wait.
+func (p *parcel[T]) settle() {
+	if p.hasRest {
+		return
+	}
+	p.records, p.bytes = nil, 0
+	for i := range p.ended {
+		e := &p.ended[i]
+		p.bytes += e.Size()
+		if i == 0 || e.Scope() != p.ended[i-1].Scope() {
+			p.bytes += e.ScopeSize()
+		}
+	}
 }
 
 // left returns what is left to deliver once the next component refused that part of the parcel.
@@ -161,6 +186,7 @@ func (o *outbox[T]) attempt(ctx context.Context, p *parcel[T]) (*parcel[T], erro
 
 // wait keeps a parcel for later, or drops it where there is no room or no later.
 func (o *outbox[T]) wait(p *parcel[T], err error) {
+	p.settle()
 	if reason, ok := o.keep(p); !ok {
 		o.dropped(p.count, reason, err)
 		return

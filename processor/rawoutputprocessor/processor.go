@@ -166,6 +166,20 @@ func (p *rawOutputProcessor[T]) update(ctx context.Context, change func(*assembl
 	p.telemetry.addPending(delta)
 	p.telemetry.addEmpty(empty)
 	p.deliver(ctx, ended)
+	if len(ended) > 0 {
+		p.makeRoom(ctx)
+	}
+}
+
+// makeRoom evicts outputs where what the next component just refused is too much beside them.
+func (p *rawOutputProcessor[T]) makeRoom(ctx context.Context) {
+	p.mu.Lock()
+	p.table.Hold(p.outbox.size())
+	over := p.table.IsOver()
+	p.mu.Unlock()
+	if over {
+		p.update(ctx, func(t *assembly.Table) { t.MakeRoom(uint64(time.Now().UnixNano())) })
+	}
 }
 
 // flushedAtOnce is how many outputs Shutdown makes records of at a time.
@@ -181,17 +195,24 @@ func (p *rawOutputProcessor[T]) shutdown(ctx context.Context) error {
 	if p.stop != nil {
 		p.stop(errStopped)
 	}
-	err := p.gate.Close(ctx)
-	errLoops := waitFor(ctx, p.loops.Wait)
-	p.flush(ctx)
-	if errLoops != nil { // the next component does not let go of the first one that waits
-		for _, parcel := range p.outbox.abandon() {
+	errInside := p.gate.Close(ctx)
+	errLoops := waitFor(ctx, 0, p.loops.Wait)
+	errFlush := waitFor(ctx, lastMoment, func() {
+		p.flush(ctx)
+		if errLoops == nil {
+			p.outbox.close(ctx)
+			return
+		}
+		for _, parcel := range p.outbox.abandon() { // the next component does not let go of the first one that waits
 			p.recordsDropped(parcel.count, atShutdown, errLoops)
 		}
-	}
-	p.outbox.close(ctx)
-	return errors.Join(err, errLoops)
+	})
+	return errors.Join(errInside, errLoops, errFlush)
 }
+
+// lastMoment is how long records are delivered after the context of Shutdown ended: most next components take them at once
+// whatever the context says, and no record is lost then. It ends what waits for one that does not heed its context.
+const lastMoment = time.Second
 
 // flush ends all outputs in flight, some at a time: their records are larger than they are. Nothing stays in the table
 // afterwards, whoever is still inside because Shutdown had no time to wait.
@@ -205,8 +226,9 @@ func (p *rawOutputProcessor[T]) flush(ctx context.Context) {
 	}
 }
 
-// waitFor waits for f to return, or returns the context's error if that takes too long.
-func waitFor(ctx context.Context, f func()) error {
+// waitFor waits for f to return, or returns the context's error if that takes too long: longer than the context lasts by
+// more than the extra time.
+func waitFor(ctx context.Context, extra time.Duration, f func()) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -216,6 +238,13 @@ func waitFor(ctx context.Context, f func()) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
+	}
+	timer := time.NewTimer(extra)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-timer.C:
 		return context.Cause(ctx)
 	}
 }

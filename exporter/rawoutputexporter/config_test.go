@@ -1,0 +1,78 @@
+package rawoutputexporter
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/confmap/confmaptest"
+
+	"github.com/otel-rawoutput/rawoutput/exporter/rawoutputexporter/internal/metadata"
+)
+
+func TestConfig(t *testing.T) {
+	for name, test := range map[string]struct {
+		want func(*Config) // changes the default to what is expected
+		err  string
+	}{
+		"": {want: func(*Config) {}},
+		"all": {want: func(cfg *Config) {
+			cfg.Directory = "/var/lib/raw-output"
+			cfg.FilePermissions, cfg.DirectoryPermissions = "0600", "0700"
+			cfg.RetryOnFailure.InitialInterval = time.Second
+			cfg.RetryOnFailure.MaxInterval = 10 * time.Second
+			cfg.RetryOnFailure.MaxElapsedTime = 10 * time.Minute
+			cfg.QueueConfig.GetOrInsertDefault().QueueSize = 50
+		}},
+		"no_retry": {want: func(cfg *Config) {
+			cfg.RetryOnFailure.Enabled = false
+			cfg.RetryOnFailure.MaxElapsedTime = 5 * time.Minute
+		}},
+		"no_owner_write":       {err: `file_permissions is "0440": it must let the owner write, that is include 0200`},
+		"no_owner_search":      {err: `directory_permissions is "0640": it must let the owner write, that is include 0300`},
+		"no_octal":             {err: `file_permissions is "0888": it must be an octal string from "0000" to "0777"`},
+		"too_many_bits":        {err: `directory_permissions is "01750": it must be an octal string from "0000" to "0777"`},
+		"long_wait":            {err: "retry_on_failure.max_elapsed_time is 2.001s"},
+		"endless_wait":         {err: "retry_on_failure.max_elapsed_time is 0s"},
+		"long_wait_for_result": {err: "must be above 0 and at most 2s"},
+		"no_queue":             {err: "`queue_size` must be positive"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := load(t, name)
+			if test.err != "" {
+				assert.ErrorContains(t, err, test.err)
+				return
+			}
+			require.NoError(t, err)
+			want := createDefaultConfig().(*Config)
+			test.want(want)
+			assert.Equal(t, want, got)
+		})
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	assert.Empty(t, cfg.Directory)
+	assert.Equal(t, "0640", cfg.FilePermissions)
+	assert.Equal(t, "0750", cfg.DirectoryPermissions)
+	assert.True(t, cfg.RetryOnFailure.Enabled)
+	assert.Equal(t, 2*time.Second, cfg.RetryOnFailure.MaxElapsedTime)
+	assert.False(t, cfg.QueueConfig.HasValue())
+}
+
+func load(t *testing.T, name string) (*Config, error) {
+	file, err := confmaptest.LoadConf(filepath.Join("testdata", "config.yaml"))
+	require.NoError(t, err)
+	section, err := file.Sub(component.NewIDWithName(metadata.Type, name).String())
+	require.NoError(t, err)
+	cfg := createDefaultConfig().(*Config)
+	if err := section.Unmarshal(cfg); err != nil {
+		return nil, err
+	}
+	return cfg, confmap.Validate(cfg)
+}

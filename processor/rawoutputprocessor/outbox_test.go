@@ -1,0 +1,171 @@
+package rawoutputprocessor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/consumer/consumererror"
+	"go.opentelemetry.io/collector/pdata/plog"
+)
+
+var errBusy = errors.New("busy")
+
+func refuseAll(plog.Logs) error { return errBusy }
+
+// A next component that refuses for a while gets every record once, in order, and the senders see no error.
+func TestRefusedForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		f.next.setRefuse(refuseAll)
+		var want []string
+		for i := range 20 {
+			text := fmt.Sprint(i)
+			require.NoError(t, f.ConsumeLogs(t.Context(), batch(chunkOf(text, text), final(text, "!"))))
+			want = append(want, text+"!")
+			time.Sleep(time.Second)
+		}
+		assert.Empty(t, f.next.texts(t))
+		assert.Positive(t, f.total(t, bytesMetric), "what waits is counted")
+		assert.Less(t, f.next.count(), 20, "while the first waits the others are not offered, and less often as time goes on")
+
+		f.next.setRefuse(nil)
+		time.Sleep(2 * lastRetry)
+		synctest.Wait()
+		assert.Equal(t, want, f.next.texts(t))
+		assert.Equal(t, 0, f.total(t, bytesMetric))
+		assert.Equal(t, 0, f.total(t, droppedMetric))
+		require.NoError(t, f.ConsumeLogs(t.Context(), batch(final("last", "last"))))
+		assert.Equal(t, append(want, "last"), f.next.texts(t), "at once again")
+		f.shutdown(t)
+	})
+}
+
+// What is refused for good is lost, counted and logged; it holds up nothing.
+func TestRefusedForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		f.next.setRefuse(func(plog.Logs) error { return consumererror.NewPermanent(errBusy) })
+		for i := range 3 {
+			require.NoError(t, f.ConsumeLogs(t.Context(), batch(final(fmt.Sprint(i), "secret"))))
+		}
+		f.next.setRefuse(nil)
+		require.NoError(t, f.ConsumeLogs(t.Context(), batch(final("4", "taken"))))
+		f.shutdown(t)
+		assert.Equal(t, []string{"taken"}, f.next.texts(t))
+		assert.Equal(t, map[string]int{"rejected": 3}, f.nonZero(t, droppedMetric))
+		require.Equal(t, 1, f.logs.Len(), "one line with the first")
+		assert.NotContains(t, fmt.Sprint(f.logs.All()[0].ContextMap()), "secret")
+	})
+}
+
+// A next component that took a part says which it did not take: only that is sent again.
+func TestRefusedInPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		var took []string
+		f.next.setRefuse(func(offered plog.Logs) error {
+			if offered.LogRecordCount() == 1 {
+				return nil
+			}
+			rest := plog.NewLogs()
+			offered.CopyTo(rest)
+			records := rest.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords()
+			took = append(took, fmt.Sprint(records.At(0).Attributes().AsRaw()["raw_output.text"]))
+			first := true
+			records.RemoveIf(func(plog.LogRecord) bool { defer func() { first = false }(); return first })
+			return consumererror.NewLogs(errBusy, rest)
+		})
+		require.NoError(t, f.ConsumeLogs(t.Context(), batch(final("1", "a"), final("2", "b"), final("3", "c"))))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, []string{"a", "b"}, took)
+		assert.Equal(t, []string{"c"}, f.next.texts(t))
+		assert.Equal(t, 0, f.total(t, bytesMetric))
+		f.shutdown(t)
+		assert.Equal(t, 0, f.total(t, droppedMetric))
+	})
+}
+
+// A next component that never takes anything costs bounded memory, and every record is counted.
+func TestRefusedForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit, outputs = 1 << 20, 3000
+		f := newFixture(t, func(cfg *Config) { cfg.MaxPendingBytes = limit })
+		f.next.setRefuse(refuseAll)
+		most := 0
+		for i := range outputs {
+			id := fmt.Sprint(i)
+			require.NoError(t, f.ConsumeLogs(t.Context(), batch(final(id, strings.Repeat("x", 1000)), chunkOf(id+"open", "y"))))
+			most = max(most, f.total(t, bytesMetric))
+		}
+		assert.LessOrEqual(t, most, limit)
+		assert.Greater(t, most, limit/2)
+		f.shutdown(t)
+		assert.Empty(t, f.next.texts(t))
+		assert.Equal(t, 2*outputs, f.total(t, recordsMetric))
+		assert.Equal(t, 2*outputs, f.total(t, droppedMetric))
+		assert.ElementsMatch(t, []string{"queue_full", "shutdown"}, keys(f.nonZero(t, droppedMetric)))
+		assert.Equal(t, 0, f.total(t, bytesMetric))
+		assert.Equal(t, 0, f.total(t, pendingMetric))
+	})
+}
+
+func keys(m map[string]int) (keys []string) {
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Shutdown tries once more, in order, before it gives up.
+func TestRefusedUntilShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		f.next.setRefuse(refuseAll)
+		require.NoError(t, f.ConsumeLogs(t.Context(), batch(final("1", "a"), chunkOf("2", "b"))))
+		require.NoError(t, f.ConsumeLogs(t.Context(), batch(final("3", "c"))))
+		f.next.setRefuse(nil)
+		f.shutdown(t)
+		assert.Equal(t, []string{"a", "c", "b"}, f.next.texts(t))
+		assert.Equal(t, 0, f.total(t, droppedMetric))
+	})
+}
+
+// A next component that holds on to a call does not hold up Shutdown much beyond its context; all is counted once it lets
+// go, or is there.
+func TestShutdownHonoursItsContext(t *testing.T) {
+	for name, holds := range map[string]time.Duration{"a while": 1500 * time.Millisecond, "for long": time.Hour} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { shutDownWhileHeld(t, holds) }) })
+	}
+}
+
+func shutDownWhileHeld(t *testing.T, holds time.Duration) {
+	f := newFixture(t, nil)
+	release := make(chan struct{})
+	time.AfterFunc(holds, func() { close(release) })
+	f.next.setRefuse(func(plog.Logs) error { <-release; return errBusy })
+	done := make(chan error)
+	go func() { done <- f.ConsumeLogs(t.Context(), batch(chunkOf("open", "o"), final("1", "a"))) }()
+	synctest.Wait()
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	began := time.Now()
+	require.ErrorIs(t, f.Shutdown(ctx), context.DeadlineExceeded)
+	assert.LessOrEqual(t, time.Since(began), time.Second+lastMoment)
+	require.NoError(t, <-done, "its chunks are absorbed")
+	synctest.Wait()
+	assert.Equal(t, 2, f.total(t, recordsMetric))
+	assert.Equal(t, map[string]int{"shutdown": 2}, f.nonZero(t, droppedMetric))
+	assert.Equal(t, 0, f.total(t, pendingMetric))
+	assert.Equal(t, 0, f.total(t, bytesMetric))
+}
