@@ -16,7 +16,7 @@ help: ## Say what there is to make
 
 .PHONY: run
 run: build ## Build the Collector, send it a short recorded stream, show the files and the counters
-	go run ./scripts/demo
+	@go run ./scripts/demo
 
 .PHONY: build
 build: $(COLLECTOR) $(TOOLS)/rawoutput ## Build the Collector (dist/otelcol-rawoutput) and the tool (.tools/rawoutput)

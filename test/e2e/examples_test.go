@@ -251,3 +251,16 @@ func TestAlerts(t *testing.T) {
 	}
 	stop(t, c)
 }
+
+// TestREADMEShowsRealOutput runs what `make run` runs and expects what the README shows, the process id aside.
+func TestREADMEShowsRealOutput(t *testing.T) {
+	builtPath(t, collectorVariable)
+	cmd := exec.CommandContext(background(t), "go", "run", "./scripts/demo")
+	cmd.Dir = root
+	output, err := cmd.Output()
+	require.NoError(t, err)
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	require.NoError(t, err)
+	pid := regexp.MustCompile(`raw-\d+\.jsonl`)
+	assert.Contains(t, pid.ReplaceAllString(string(readme), "raw-1.jsonl"), pid.ReplaceAllString(string(output), "raw-1.jsonl"))
+}
