@@ -53,10 +53,10 @@ func createDefaultConfig() component.Config {
 	}
 }
 
-// What the owner needs to write files, and to make them in a directory.
+// What the owner needs to append to files, whose end is read first, and to make them in a directory, which is opened.
 const (
-	ownerWrite       fs.FileMode = 0o200
-	ownerWriteSearch fs.FileMode = 0o300
+	ownerOfFile      fs.FileMode = 0o600
+	ownerOfDirectory fs.FileMode = 0o700
 )
 
 // Validate implements confmap.Validator. That the directory can be written to is seen at Start.
@@ -66,8 +66,8 @@ func (cfg *Config) Validate() error {
 }
 
 func (cfg *Config) permissions() (hourly.Permissions, error) {
-	file, errFile := parsePermissions("file_permissions", cfg.FilePermissions, ownerWrite)
-	directory, errDirectory := parsePermissions("directory_permissions", cfg.DirectoryPermissions, ownerWriteSearch)
+	file, errFile := parsePermissions("file_permissions", cfg.FilePermissions, ownerOfFile)
+	directory, errDirectory := parsePermissions("directory_permissions", cfg.DirectoryPermissions, ownerOfDirectory)
 	return hourly.Permissions{File: file, Directory: directory}, errors.Join(errFile, errDirectory)
 }
 
@@ -77,7 +77,7 @@ func parsePermissions(field, value string, needed fs.FileMode) (fs.FileMode, err
 		return 0, fmt.Errorf(`%s is %q: it must be an octal string from "0000" to "0777"`, field, value)
 	}
 	if fs.FileMode(bits)&needed != needed {
-		return 0, fmt.Errorf("%s is %q: it must let the owner write, that is include 0%o", field, value, needed)
+		return 0, fmt.Errorf("%s is %q: it must let the owner read and write, that is include 0%o", field, value, needed)
 	}
 	return fs.FileMode(bits), nil
 }

@@ -32,8 +32,8 @@ func TestConfig(t *testing.T) {
 			cfg.RetryOnFailure.Enabled = false
 			cfg.RetryOnFailure.MaxElapsedTime = 5 * time.Minute
 		}},
-		"no_owner_write":       {err: `file_permissions is "0440": it must let the owner write, that is include 0200`},
-		"no_owner_search":      {err: `directory_permissions is "0640": it must let the owner write, that is include 0300`},
+		"no_owner_write":       {err: `file_permissions is "0440": it must let the owner read and write, that is include 0600`},
+		"no_owner_search":      {err: `directory_permissions is "0640": it must let the owner read and write, that is include 0700`},
 		"no_octal":             {err: `file_permissions is "0888": it must be an octal string from "0000" to "0777"`},
 		"too_many_bits":        {err: `directory_permissions is "01750": it must be an octal string from "0000" to "0777"`},
 		"long_wait":            {err: "retry_on_failure.max_elapsed_time is 2.001s"},

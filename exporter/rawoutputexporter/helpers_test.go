@@ -81,8 +81,11 @@ func (f *diskFile) Write(data []byte) (int, error) {
 }
 
 func (f *diskFile) Size() (int64, error) { return int64(len(f.disk.content(f.hour))), nil }
-func (*diskFile) Truncate(int64) error   { return nil }
-func (*diskFile) Close() error           { return nil }
+func (f *diskFile) ReadAt(p []byte, offset int64) (int, error) {
+	return strings.NewReader(f.disk.content(f.hour)).ReadAt(p, offset)
+}
+func (*diskFile) Truncate(int64) error { return nil }
+func (*diskFile) Close() error         { return nil }
 
 // host remembers the component's status.
 type host struct {

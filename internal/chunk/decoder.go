@@ -98,27 +98,29 @@ func (d *Decoder) chunkAttribute(c *Chunk, p *parts, key string, v pcommon.Value
 }
 
 // assignFrames cuts the record's text into the chunks in it.
-func (d *Decoder) assignFrames(c *Chunk, p *parts) error {
-	var err error
-	key := contract.TextDiff
+func (d *Decoder) assignFrames(c *Chunk, p *parts) (err error) {
+	isArray := p.hasTextDiff && p.textDiff.Type() == pcommon.ValueTypeSlice
 	switch {
-	case p.hasTextDiff && p.textDiff.Type() == pcommon.ValueTypeSlice:
-		if p.hasFrameLengths {
-			return attr.InAttribute(contract.FrameLengths, attr.ErrMismatch)
+	case isArray && p.hasFrameLengths:
+		return attr.InAttribute(contract.FrameLengths, attr.ErrMismatch)
+	case isArray:
+		if c.Frames, err = d.framesOfArray(p.textDiff.Slice()); err != nil {
+			return attr.InAttribute(contract.TextDiff, err)
 		}
-		c.Frames, err = d.framesOfArray(p.textDiff.Slice())
-	case p.hasFrameLengths:
-		key = contract.FrameLengths
-		c.Frames, err = d.framesOfPacked(p)
-	case p.hasTextDiff:
-		var text string
-		text, err = attr.Text(p.textDiff)
-		c.Frames = d.oneFrame(text)
-	default:
-		c.Frames = d.oneFrame("")
+		return nil
 	}
-	if err != nil {
-		return attr.InAttribute(key, err)
+	text := ""
+	if p.hasTextDiff {
+		if text, err = attr.Text(p.textDiff); err != nil {
+			return attr.InAttribute(contract.TextDiff, err)
+		}
+	}
+	if !p.hasFrameLengths {
+		c.Frames = d.oneFrame(text)
+		return nil
+	}
+	if c.Frames, err = d.framesOfPacked(text, p.frameLengths); err != nil {
+		return attr.InAttribute(contract.FrameLengths, err)
 	}
 	return nil
 }
@@ -144,15 +146,8 @@ func (d *Decoder) framesOfArray(array pcommon.Slice) ([]string, error) {
 	return d.framesSince(from), nil
 }
 
-func (d *Decoder) framesOfPacked(p *parts) ([]string, error) {
-	text := ""
-	if p.hasTextDiff {
-		var err error
-		if text, err = attr.Text(p.textDiff); err != nil {
-			return nil, err
-		}
-	}
-	lengths, err := d.numbersOf(p.frameLengths, contract.MaxIndex)
+func (d *Decoder) framesOfPacked(text string, frameLengths pcommon.Value) ([]string, error) {
+	lengths, err := d.numbersOf(frameLengths, contract.MaxIndex)
 	if err != nil {
 		return nil, err
 	}

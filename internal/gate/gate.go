@@ -35,6 +35,17 @@ func (g *Gate) Leave() {
 	}
 }
 
+// leftInside returns the context's error if anybody is inside: nobody needs to be waited for where the context was done
+// from the start.
+func (g *Gate) leftInside(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.inside == 0 {
+		return nil
+	}
+	return context.Cause(ctx)
+}
+
 // Close lets nobody in any more and waits until nobody is inside, or returns the context's error if that takes too long.
 // It must be called once only.
 func (g *Gate) Close(ctx context.Context) error {
@@ -47,8 +58,8 @@ func (g *Gate) Close(ctx context.Context) error {
 	g.mu.Unlock()
 	select {
 	case <-g.empty:
-		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return g.leftInside(ctx)
 	}
+	return nil
 }

@@ -8,14 +8,16 @@ import "go.opentelemetry.io/collector/pdata/pcommon"
 const (
 	keyValue  = 32 // a key's string header and a value's interface, one element of a map
 	anyValue  = 16 // a value's interface, one element of an array
-	boxed     = 16 // what a value points to: a number, a boolean, a string header
-	container = 48 // what an array, a map or bytes point to, with the slice header in it
+	str       = 16 // what a string's value points to: a string header
+	number    = 8  // what a number's value points to
+	boolean   = 2  // what a boolean's value points to: the allocator packs small ones together
+	container = 32 // what the value of an array, a map or bytes points to: a pointer and a slice header
 )
 
 // LogRecord and Span are what an empty one takes.
 const (
-	LogRecord = 208
-	Span      = 320
+	LogRecord = 144
+	Span      = 224
 )
 
 // Map is the memory that a map's content takes, in bytes.
@@ -36,7 +38,9 @@ func Value(v pcommon.Value) int64 {
 	case pcommon.ValueTypeEmpty:
 		return 0
 	case pcommon.ValueTypeStr:
-		return boxed + int64(len(v.Str()))
+		return str + int64(len(v.Str()))
+	case pcommon.ValueTypeBool:
+		return boolean
 	case pcommon.ValueTypeBytes:
 		return container + int64(v.Bytes().Len())
 	case pcommon.ValueTypeMap:
@@ -48,6 +52,6 @@ func Value(v pcommon.Value) int64 {
 		}
 		return size
 	default:
-		return boxed
+		return number
 	}
 }

@@ -23,6 +23,7 @@ type FileSystem interface {
 type File interface {
 	Write(data []byte) (int, error)
 	Size() (int64, error)
+	ReadAt(p []byte, offset int64) (int, error)
 	Truncate(size int64) error
 	Close() error
 }
@@ -32,15 +33,17 @@ func System() FileSystem { return system{} }
 
 type system struct{}
 
-func (system) MakeDirectory(directory string, mode fs.FileMode) error {
+func (s system) MakeDirectory(directory string, mode fs.FileMode) error {
 	if info, err := os.Stat(directory); err == nil {
 		if !info.IsDir() {
 			return &fs.PathError{Op: "mkdir", Path: directory, Err: errors.New("it is a file, not a directory")}
 		}
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(directory), mode); err != nil {
-		return err
+	if parent := filepath.Dir(directory); parent != directory {
+		if err := s.MakeDirectory(parent, mode); err != nil {
+			return err
+		}
 	}
 	if err := os.Mkdir(directory, mode); err != nil {
 		if errors.Is(err, fs.ErrExist) {
@@ -102,8 +105,9 @@ func makeHour(root *os.Root, hour string, mode fs.FileMode) error {
 	}
 }
 
-// toAppend does not wait for a reader where somebody put a FIFO in the file's place.
-const toAppend = os.O_WRONLY | os.O_APPEND | syscall.O_NONBLOCK
+// toAppend opens a file to append to it and to read how it ends. It does not wait for a writer or a reader where somebody
+// put a FIFO in the file's place.
+const toAppend = os.O_RDWR | os.O_APPEND | syscall.O_NONBLOCK
 
 func openExisting(root *os.Root, path string) (*os.File, error) {
 	file, err := root.OpenFile(path, toAppend, 0)

@@ -2,6 +2,7 @@
 // what a line means nor when to try again.
 //
 // A call to Append writes its lines in one piece or not at all: what a failed or short write left of them is cut off again.
+// Where a file ends within a line, that line is ended first, so that it spoils no other.
 // Files are opened for each call, below the directory whatever links may be in it, so that one that was moved or deleted is
 // made anew; nothing is held in between.
 package hourly // import "github.com/otel-rawoutput/rawoutput/internal/hourly"
@@ -75,6 +76,13 @@ func appendWhole(file File, lines []byte) error {
 	if err != nil {
 		return err
 	}
+	torn, err := isTorn(file, size)
+	if err != nil {
+		return err
+	}
+	if torn {
+		lines = append([]byte{'\n'}, lines...)
+	}
 	if _, err = file.Write(lines); err == nil {
 		return nil
 	}
@@ -82,4 +90,17 @@ func appendWhole(file File, lines []byte) error {
 		return errors.Join(err, fmt.Errorf("cut off what was written of it: %w", errCut))
 	}
 	return err
+}
+
+// isTorn reports whether the file ends within a line, as one may that was written to when its process was killed. What is
+// appended then must not become the end of that line.
+func isTorn(file File, size int64) (bool, error) {
+	if size == 0 {
+		return false, nil
+	}
+	var last [1]byte
+	if _, err := file.ReadAt(last[:], size-1); err != nil {
+		return false, err
+	}
+	return last[0] != '\n', nil
 }

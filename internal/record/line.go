@@ -124,7 +124,10 @@ func validPrefix(s string) int {
 	return len(s)
 }
 
-const surrogateLen = 3
+const (
+	surrogateLen  = 3
+	lowSurrogates = 0xB0 // the second byte of the first low one, U+DC00
+)
 
 // startsWithSurrogate reports whether s starts with the three bytes that UTF-8 would have for U+D800 to U+DFFF.
 func startsWithSurrogate(s string) bool {

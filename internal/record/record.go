@@ -30,16 +30,28 @@ type Record struct {
 
 // AddUp reports whether the frames of a record's line add up to the text of its line. The line decides, not the bytes
 // that it was made of: where a character was cut in two, the line has U+FFFD for each of its bytes in the frames, but the
-// character in the text.
+// character in the text; and the two halves of a surrogate pair are one character only where they are in one string.
 func AddUp(frames []string, text string) bool {
 	if utf8.ValidString(text) && allValid(frames) {
 		return addUpExactly(frames, text)
 	}
 	var line []byte
-	for _, frame := range frames {
+	for i, frame := range frames {
+		if i > 0 && cutsPair(frames[i-1], frame) {
+			return false
+		}
 		line = appendEscaped(line, frame)
 	}
 	return bytes.Equal(line, appendEscaped(nil, text))
+}
+
+// cutsPair reports whether the one frame ends with the first half of a surrogate pair and the other begins with the second.
+func cutsPair(frame, next string) bool {
+	if len(frame) < surrogateLen || !startsWithSurrogate(next) {
+		return false
+	}
+	end := frame[len(frame)-surrogateLen:]
+	return startsWithSurrogate(end) && end[1] < lowSurrogates && next[1] >= lowSurrogates
 }
 
 func allValid(frames []string) bool {

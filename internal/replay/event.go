@@ -52,7 +52,8 @@ func Read(r io.Reader) ([]Event, error) {
 	var events []Event
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, longestLine)
-	for n := 1; lines.Scan(); n++ {
+	n := 1
+	for ; lines.Scan(); n++ {
 		line := bytes.TrimSpace(lines.Bytes())
 		if len(line) == 0 {
 			continue
@@ -63,7 +64,10 @@ func Read(r io.Reader) ([]Event, error) {
 		}
 		events = append(events, e)
 	}
-	return events, lines.Err()
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("line %d: %w", n, err)
+	}
+	return events, nil
 }
 
 func parse(line []byte) (e Event, err error) {

@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"hash/fnv"
+	"math"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -66,13 +68,21 @@ func runLen(events []Event, options Options) int {
 		return 1
 	}
 	for n := 1; n < len(events) && n < options.ChunksPerRecord; n++ {
-		e := &events[n]
-		if events[n-1].IsFinal || e.Type != TypeChunk || e.RequestID != first.RequestID || e.OutputIndex != first.OutputIndex {
+		if !events[n-1].isFollowedBy(&events[n]) || micros(events[n].Time)-micros(first.Time) > math.MaxUint32 {
 			return n
 		}
 	}
 	return min(len(events), max(options.ChunksPerRecord, 1))
 }
+
+// isFollowedBy reports whether another event is the next chunk of the same output, and no earlier.
+func (e *Event) isFollowedBy(next *Event) bool {
+	return !e.IsFinal && next.Type == TypeChunk && next.RequestID == e.RequestID && next.OutputIndex == e.OutputIndex &&
+		next.Time >= e.Time
+}
+
+// micros is a time in the microseconds that lines have.
+func micros(nanos uint64) uint64 { return nanos / uint64(time.Microsecond) }
 
 // Len is how many events the record stands for.
 func (r Record) Len() int { return len(r.events) }
@@ -132,7 +142,7 @@ func (r Record) put(attributes pcommon.Map) {
 	last := r.last()
 	putID(attributes, contract.RequestID, last.RequestID)
 	if last.Type == TypeRequestEnd {
-		putText(attributes.PutEmpty(contract.EndReason), string(last.Reason))
+		attributes.PutStr(contract.EndReason, strings.ToValidUTF8(string(last.Reason), "\uFFFD")) // it can't be bytes
 		return
 	}
 	putID(attributes, contract.DisaggRequestID, last.DisaggRequestID)
@@ -218,8 +228,8 @@ func (r Record) putFrames(attributes pcommon.Map) {
 	}
 }
 
-// age is how long before the record's time the event was, in microseconds.
-func (r Record) age(e Event) uint32 { return uint32((r.Time() - e.Time) / uint64(time.Microsecond)) }
+// age is how long before the record's time the event was, in microseconds as lines have them.
+func (r Record) age(e Event) uint32 { return uint32(micros(r.Time()) - micros(e.Time)) }
 
 // traceID makes a trace of each request.
 func traceID(id ID) pcommon.TraceID {

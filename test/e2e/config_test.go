@@ -49,11 +49,11 @@ func TestWrongConfig(t *testing.T) {
 		},
 		"file permissions without owner write": {
 			func(p *pipeline) { p.exporter = `file_permissions: "0440"` },
-			[]string{`file_permissions is "0440"`, "must let the owner write, that is include 0200"},
+			[]string{`file_permissions is "0440"`, "must let the owner read and write, that is include 0600"},
 		},
 		"directory permissions without owner write": {
 			func(p *pipeline) { p.exporter = `directory_permissions: "0550"` },
-			[]string{`directory_permissions is "0550"`, "must let the owner write, that is include 0300"},
+			[]string{`directory_permissions is "0550"`, "must let the owner read and write, that is include 0700"},
 		},
 		"permissions that are not octal": {
 			func(p *pipeline) { p.exporter = `file_permissions: "rw-r-----"` },

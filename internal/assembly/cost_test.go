@@ -1,0 +1,133 @@
+package assembly
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/otel-rawoutput/rawoutput/internal/chunk"
+	"github.com/otel-rawoutput/rawoutput/internal/signal"
+)
+
+// server has requests in flight that take turns, as those of an inference server do.
+type server struct {
+	table    *Table
+	from     *From
+	requests []string
+	chunk    chunk.Chunk
+	turn     int
+	now      time.Time
+}
+
+func newServer(inFlight int) *server {
+	c := begin(Limits{Outputs: inFlight, Bytes: 1 << 40, OutputBytes: 1 << 30})
+	s := &server{table: c.table, from: c.from("x"), chunk: chunkOf("", " token").tokens(1234).Chunk, now: time.Unix(0, 0)}
+	s.requests = make([]string, inFlight)
+	for i := range s.requests {
+		s.requests[i] = fmt.Sprintf("chatcmpl-%032d", i)
+	}
+	return s
+}
+
+// say adds the next request's chunk.
+func (s *server) say() {
+	s.chunk.RequestID = s.requests[s.turn]
+	s.turn = (s.turn + 1) % len(s.requests)
+	s.chunk.Time++
+	s.table.Add(s.from, signal.Trace{}, &s.chunk, s.now)
+}
+
+func (s *server) sayAll(times int) {
+	for range times * len(s.requests) {
+		s.say()
+	}
+}
+
+// Adding a chunk to an output in flight allocates nothing but room for it, which grows ever more rarely.
+func TestAddAllocates(t *testing.T) {
+	const inFlight, before, chunks = 8, 1000, 500
+	s := newServer(inFlight)
+	s.sayAll(before)
+	perChunk := testing.AllocsPerRun(1, func() { s.sayAll(chunks) }) / (inFlight * chunks)
+	t.Logf("%.4f allocations a chunk, between the %d. and the %d. of an output", perChunk, before, before+chunks)
+	assert.Less(t, perChunk, 0.01)
+}
+
+// While there is room, it allocates nothing at all.
+func TestAddWithRoomAllocatesNothing(t *testing.T) {
+	s := newServer(8)
+	s.sayAll(1)
+	for _, o := range s.table.outputs {
+		o.joined, o.ends, o.tokens = make([]byte, 0, 1<<20), make([]uint32, 0, 1<<16), make([]uint32, 0, 1<<16)
+	}
+	assert.Zero(t, testing.AllocsPerRun(1000, s.say))
+}
+
+// TestBytesAgainstTheHeap: what a table says that it takes must be about what it takes, or its limit is none.
+func TestBytesAgainstTheHeap(t *testing.T) {
+	for _, test := range []struct{ outputs, chunks int }{{20_000, 1}, {20_000, 10}, {2000, 300}} {
+		t.Run(fmt.Sprintf("%d outputs of %d chunks", test.outputs, test.chunks), func(t *testing.T) {
+			s := newServer(test.outputs)
+			before := heap()
+			s.sayAll(test.chunks)
+			requests := int64(test.outputs) * int64(len(s.requests[0])) // were there before, and are counted
+			took := heap() - before + requests
+			t.Logf("%d bytes counted, %d taken", s.table.Bytes(), took)
+			assert.InEpsilon(t, took, s.table.Bytes(), 0.25)
+			runtime.KeepAlive(s)
+		})
+	}
+}
+
+// heap is how many bytes are alive.
+func heap() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC() // the first one may have found finalizers to run
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+func BenchmarkAdd(b *testing.B) {
+	for _, inFlight := range []int{64, 4096, 50_000} {
+		b.Run(fmt.Sprintf("%d in flight", inFlight), func(b *testing.B) {
+			s := newServer(inFlight)
+			s.sayAll(10)
+			b.ReportAllocs()
+			for b.Loop() {
+				s.say()
+			}
+		})
+	}
+}
+
+// BenchmarkEnd is all of an output with 100 chunks, its record included: the last 99 chunks in one, so that the end counts.
+func BenchmarkEnd(b *testing.B) {
+	first := chunkOf("r", " token").Chunk
+	last := chunkOf("r", strings.Split(strings.Repeat(" token|", 98)+" token", "|")...).tokens(make([]uint32, 99)...).final().Chunk
+	s := newServer(4096)
+	s.sayAll(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		s.table.Add(s.from, signal.Trace{}, &first, s.now)
+		s.table.Add(s.from, signal.Trace{}, &last, s.now)
+		ended, _ := s.table.TakeEnded()
+		for i := range ended {
+			ended[i].Record()
+		}
+	}
+}
+
+func BenchmarkSourceOf(b *testing.B) {
+	resource := begin(unlimited).from("0f9e6a3c-5d4b-4c7e-9a51-7d2a4d1c8e21").Scope.Resource.Attributes()
+	resource.PutStr("service.name", "vllm")
+	resource.PutInt("process.pid", 12345)
+	b.ReportAllocs()
+	for b.Loop() {
+		SourceOf(resource)
+	}
+}
