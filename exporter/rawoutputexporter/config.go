@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/config/configretry"
+	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
 
 	"github.com/otel-rawoutput/rawoutput/internal/hourly"
@@ -37,6 +38,17 @@ type Config struct {
 	_ struct{}
 }
 
+// Unmarshal implements confmap.Unmarshaler. YAML reads 0640 without quotes as a number in base 8, which would be refused
+// with a sentence about types.
+func (cfg *Config) Unmarshal(conf *confmap.Conf) error {
+	for _, field := range [...]string{"file_permissions", "directory_permissions"} {
+		if number, ok := conf.Get(field).(int); ok {
+			return fmt.Errorf(`%s is the number %d: it must be an octal string in quotes, from "0000" to "0777"`, field, number)
+		}
+	}
+	return conf.Unmarshal(cfg)
+}
+
 // mostWait is how long a caller waits at the most.
 const mostWait = 2 * time.Second
 
@@ -62,7 +74,7 @@ const (
 // Validate implements confmap.Validator. That the directory can be written to is seen at Start.
 func (cfg *Config) Validate() error {
 	_, err := cfg.permissions()
-	return errors.Join(err, cfg.validateWait())
+	return errors.Join(err, cfg.validateRetry(), cfg.validateWait(), cfg.validateQueue())
 }
 
 func (cfg *Config) permissions() (hourly.Permissions, error) {
@@ -80,6 +92,49 @@ func parsePermissions(field, value string, needed fs.FileMode) (fs.FileMode, err
 		return 0, fmt.Errorf("%s is %q: it must let the owner read and write, that is include 0%o", field, value, needed)
 	}
 	return fs.FileMode(bits), nil
+}
+
+// leastInterval is the shortest time between attempts: each of them opens files.
+const leastInterval = 10 * time.Millisecond
+
+func (cfg *Config) validateRetry() error {
+	retry := &cfg.RetryOnFailure
+	if !retry.Enabled {
+		return nil
+	}
+	var errs []error
+	if retry.InitialInterval < leastInterval {
+		errs = append(errs, fmt.Errorf("retry_on_failure.initial_interval is %v: it must be at least %v", retry.InitialInterval, leastInterval))
+	}
+	if retry.MaxInterval < retry.InitialInterval {
+		errs = append(errs, fmt.Errorf("retry_on_failure.max_interval is %v: it must be at least initial_interval, which is %v",
+			retry.MaxInterval, retry.InitialInterval))
+	}
+	if !(retry.Multiplier >= 1) { // also where it is no number
+		errs = append(errs, fmt.Errorf("retry_on_failure.multiplier is %v: it must be at least 1", retry.Multiplier))
+	}
+	return errors.Join(errs...)
+}
+
+// validateQueue says of the sizes of the queue what the Collector's own check leaves out: the value.
+func (cfg *Config) validateQueue() error {
+	if !cfg.QueueConfig.HasValue() {
+		return nil
+	}
+	var errs []error
+	queue := cfg.QueueConfig.Get()
+	if queue.QueueSize <= 0 {
+		errs = append(errs, fmt.Errorf("sending_queue.queue_size is %d: it must be above 0", queue.QueueSize))
+	}
+	if queue.NumConsumers <= 0 {
+		errs = append(errs, fmt.Errorf("sending_queue.num_consumers is %d: it must be above 0", queue.NumConsumers))
+	}
+	return errors.Join(errs...)
+}
+
+// hasQueueOnDisk reports whether the queue outlives the process.
+func (cfg *Config) hasQueueOnDisk() bool {
+	return cfg.QueueConfig.HasValue() && cfg.QueueConfig.Get().StorageID != nil
 }
 
 func (cfg *Config) validateWait() error {

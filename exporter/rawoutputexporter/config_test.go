@@ -39,7 +39,13 @@ func TestConfig(t *testing.T) {
 		"long_wait":            {err: "retry_on_failure.max_elapsed_time is 2.001s"},
 		"endless_wait":         {err: "retry_on_failure.max_elapsed_time is 0s"},
 		"long_wait_for_result": {err: "must be above 0 and at most 2s"},
-		"no_queue":             {err: "`queue_size` must be positive"},
+		"no_queue":             {err: "sending_queue.queue_size is 0: it must be above 0"},
+		"no_consumers":         {err: "sending_queue.num_consumers is -1: it must be above 0"},
+		"no_quotes":            {err: `file_permissions is the number 416: it must be an octal string in quotes, from "0000" to "0777"`},
+		"no_interval":          {err: "retry_on_failure.initial_interval is 0s: it must be at least 10ms"},
+		"negative_interval":    {err: "retry_on_failure.initial_interval is -1s: it must be at least 10ms"},
+		"max_below_initial":    {err: "retry_on_failure.max_interval is 500ms: it must be at least initial_interval, which is 1s"},
+		"shrinking":            {err: "retry_on_failure.multiplier is 0.5: it must be at least 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := load(t, name)

@@ -29,6 +29,7 @@ type hour struct {
 	name    string
 	lines   []byte
 	records int
+	err     error // of the latest attempt to write them
 }
 
 // begin makes the encoder ready for a batch.

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/config/configretry"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/exporter"
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
@@ -36,7 +38,8 @@ type rawOutputExporter[T any] struct {
 	stopping     context.Context // done when no attempt may wait any more
 	stop         context.CancelCauseFunc
 	gate         gate.Gate
-	host         component.Host // nil before Start
+	host         component.Host
+	started      bool
 	shutdownOnce sync.Once
 	shutdownErr  error
 }
@@ -58,13 +61,20 @@ func newExporter[T any](cfg *Config, set exporter.Settings, sig signal.Signal[T]
 }
 
 // queueOptions are those of the exporter helper. Its retry and its timeout stay off: push does its own, where what is given
-// up is counted.
+// up is counted. Before a queue on disk its retry is there to hold on to what a stopped exporter could not write: it is then
+// stopped too, and says so to the queue, which keeps it.
 func (e *rawOutputExporter[T]) queueOptions() []exporterhelper.Option {
-	return []exporterhelper.Option{
+	options := []exporterhelper.Option{
 		exporterhelper.WithCapabilities(e.Capabilities()),
 		exporterhelper.WithTimeout(exporterhelper.TimeoutConfig{Timeout: 0}),
 		exporterhelper.WithQueue(e.cfg.QueueConfig),
 	}
+	if e.cfg.hasQueueOnDisk() {
+		hold := configretry.NewDefaultBackOffConfig()
+		hold.InitialInterval, hold.MaxInterval, hold.MaxElapsedTime = time.Hour, time.Hour, 0
+		options = append(options, exporterhelper.WithRetry(hold))
+	}
+	return options
 }
 
 // Capabilities implements exporter.Logs and exporter.Traces.
@@ -87,10 +97,11 @@ func (e *rawOutputExporter[T]) Start(ctx context.Context, host component.Host) e
 		return fmt.Errorf("directory is %q: it must be a directory that this process can write to, or one that it can make: %w",
 			e.cfg.Directory, err)
 	}
+	e.host = host // before the queue starts, which may have something to write
+	e.started = true
 	if err := e.component.Start(ctx, host); err != nil {
 		return err
 	}
-	e.host = host
 	e.announced.Do(func() { e.logger.Info("Recording raw outputs", zap.String("directory", e.cfg.Directory)) })
 	return nil
 }
@@ -142,7 +153,7 @@ func (e *rawOutputExporter[T]) shutdown(ctx context.Context) error {
 	defer e.release(e.cfg)
 	e.stop(errStopped)
 	err := e.gate.Close(ctx)
-	if e.host != nil {
+	if e.started {
 		err = errors.Join(err, e.component.Shutdown(ctx))
 	}
 	return err
@@ -150,6 +161,9 @@ func (e *rawOutputExporter[T]) shutdown(ctx context.Context) error {
 
 // drop counts records that are lost, and logs a warning with the first and every 1000th.
 func (e *rawOutputExporter[T]) drop(n int, reason dropReason, err error) {
+	if n == 0 {
+		return
+	}
 	total, report := e.telemetry.addDropped(n, reason)
 	if report {
 		e.logger.Warn("Raw-output records were dropped",

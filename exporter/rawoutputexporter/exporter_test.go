@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/exporter/exportertest"
@@ -293,6 +294,71 @@ func TestShutdownWithAQueue(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each hour that is given up is counted by what it met itself.
+func TestReasonsByHour(t *testing.T) {
+	f := newFixture(t, func(cfg *Config) { cfg.RetryOnFailure.Enabled = false })
+	f.disk.failHour = map[string]error{theHour: syscall.ENOSPC, "2026-11-04T06": syscall.EACCES}
+	later := func(r plog.LogRecord) {
+		recordOf("2", "b")(r)
+		r.SetTimestamp(finishedAt + 3600e9)
+	}
+	require.NoError(t, f.ConsumeLogs(t.Context(), batch(recordOf("1", "a"), later, later)))
+	assert.Equal(t, map[string]int{"disk_full": 1, "permission": 2}, f.dropped(t))
+	f.shutdown(t)
+}
+
+// Lines that were written, though the file could not be closed, are not written again.
+func TestCloseFails(t *testing.T) {
+	f := newFixture(t, nil)
+	f.disk.failClose = syscall.EDQUOT
+	require.NoError(t, f.ConsumeLogs(t.Context(), batch(recordOf("1", "a"))))
+	assert.Equal(t, 1, f.disk.attempts)
+	assert.Equal(t, map[string]int{"disk_full": 1}, f.dropped(t), "perhaps: better said too often than not")
+	f.shutdown(t)
+}
+
+// A queue on disk keeps what can't be written, across Shutdown, and nothing of it is counted twice.
+func TestQueueOnDisk(t *testing.T) {
+	store := component.MustNewID("store")
+	onDisk := func(cfg *Config) {
+		cfg.QueueConfig.GetOrInsertDefault().StorageID = &store
+		cfg.RetryOnFailure.MaxElapsedTime = 5 * time.Minute
+	}
+	kept := &memoryStore{values: map[string][]byte{}}
+	synctest.Test(t, func(t *testing.T) {
+		const batches = 100
+		first := create(t, onDisk)
+		first.host.extensions = map[component.ID]component.Component{store: kept}
+		first.disk.setFail(syscall.ENOSPC)
+		require.NoError(t, first.Start(t.Context(), first.host))
+		for i := range batches {
+			require.NoError(t, first.ConsumeLogs(t.Context(), batch(recordOf(fmt.Sprint(i), "a"), other, malformedRecord)))
+		}
+		synctest.Wait()
+		first.shutdown(t)
+		assert.Equal(t, 0, first.total(t, writtenMetric)+first.total(t, droppedMetric)+first.total(t, skippedMetric))
+
+		second := create(t, onDisk)
+		second.host.extensions = first.host.extensions
+		require.NoError(t, second.Start(t.Context(), second.host))
+		synctest.Wait()
+		second.shutdown(t)
+		assert.Equal(t, batches, second.total(t, writtenMetric))
+		assert.Equal(t, batches, second.total(t, skippedMetric))
+		assert.Equal(t, map[string]int{"malformed": batches}, second.dropped(t))
+		assert.Equal(t, batches, strings.Count(second.disk.content(theHour), "\n"))
+	})
+}
+
+// A start that fails in the queue leaves nothing behind.
+func TestStartFailsInTheQueue(t *testing.T) {
+	missing := component.MustNewID("missing")
+	f := create(t, func(cfg *Config) { cfg.QueueConfig.GetOrInsertDefault().StorageID = &missing })
+	require.ErrorContains(t, f.Start(t.Context(), f.host), "no storage client extension found")
+	f.shutdown(t)
+	assert.NotContains(t, inUse.byConfig, f.cfg)
 }
 
 func TestShutdown(t *testing.T) {

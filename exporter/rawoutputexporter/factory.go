@@ -30,6 +30,7 @@ func createLogs(ctx context.Context, set exporter.Settings, cfg component.Config
 	}
 	queued, err := exporterhelper.NewLogs(ctx, set, cfg, e.push, e.queueOptions()...)
 	if err != nil {
+		e.release(e.cfg)
 		return nil, err
 	}
 	e.component, e.enqueue = queued, queued.ConsumeLogs
@@ -43,6 +44,7 @@ func createTraces(ctx context.Context, set exporter.Settings, cfg component.Conf
 	}
 	queued, err := exporterhelper.NewTraces(ctx, set, cfg, e.push, e.queueOptions()...)
 	if err != nil {
+		e.release(e.cfg)
 		return nil, err
 	}
 	e.component, e.enqueue = queued, queued.ConsumeTraces

@@ -2,6 +2,7 @@ package rawoutputexporter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/extension/xextension/storage"
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -41,6 +43,9 @@ type disk struct {
 	files    map[string]string
 	fail     error // what every opening fails with; nil lets all succeed
 	attempts int
+
+	failHour  map[string]error // what opening the file of an hour fails with
+	failClose error            // what every closing fails with
 }
 
 func (*disk) MakeDirectory(string, fs.FileMode) error { return nil }
@@ -50,8 +55,8 @@ func (d *disk) OpenAppend(_, hour, _ string, _ hourly.Permissions) (hourly.File,
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.attempts++
-	if d.fail != nil {
-		return nil, &fs.PathError{Op: "open", Path: hour, Err: d.fail}
+	if err := errors.Join(d.fail, d.failHour[hour]); err != nil {
+		return nil, &fs.PathError{Op: "open", Path: hour, Err: err}
 	}
 	return &diskFile{d, hour}, nil
 }
@@ -85,20 +90,66 @@ func (f *diskFile) ReadAt(p []byte, offset int64) (int, error) {
 	return strings.NewReader(f.disk.content(f.hour)).ReadAt(p, offset)
 }
 func (*diskFile) Truncate(int64) error { return nil }
-func (*diskFile) Close() error         { return nil }
+func (f *diskFile) Close() error       { return f.disk.failClose }
 
 // host remembers the component's status.
 type host struct {
-	component.Host
-	mu     sync.Mutex
-	events []componentstatus.Status
+	mu         sync.Mutex
+	events     []componentstatus.Status
+	extensions map[component.ID]component.Component
 }
+
+func (h *host) GetExtensions() map[component.ID]component.Component { return h.extensions }
 
 func (h *host) Report(event *componentstatus.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events = append(h.events, event.Status())
 }
+
+// memoryStore is a storage extension with one client, that keeps what it is given in memory.
+type memoryStore struct {
+	component.StartFunc
+	component.ShutdownFunc
+	mu     sync.Mutex
+	values map[string][]byte
+}
+
+func (s *memoryStore) GetClient(context.Context, component.Kind, component.ID, string) (storage.Client, error) {
+	return s, nil
+}
+
+func (s *memoryStore) Get(ctx context.Context, key string) ([]byte, error) {
+	op := storage.GetOperation(key)
+	err := s.Batch(ctx, op)
+	return op.Value, err
+}
+
+func (s *memoryStore) Set(ctx context.Context, key string, value []byte) error {
+	return s.Batch(ctx, storage.SetOperation(key, value))
+}
+
+func (s *memoryStore) Delete(ctx context.Context, key string) error {
+	return s.Batch(ctx, storage.DeleteOperation(key))
+}
+
+func (s *memoryStore) Batch(_ context.Context, operations ...*storage.Operation) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, op := range operations {
+		switch op.Type {
+		case storage.Get:
+			op.Value = s.values[op.Key]
+		case storage.Set:
+			s.values[op.Key] = op.Value
+		case storage.Delete:
+			delete(s.values, op.Key)
+		}
+	}
+	return nil
+}
+
+func (*memoryStore) Close(context.Context) error { return nil }
 
 // fixture is an exporter for logs that writes to a disk.
 type fixture struct {
@@ -116,7 +167,7 @@ func create(t *testing.T, change func(*Config)) *fixture {
 	t.Helper()
 	f := &fixture{
 		cfg: createDefaultConfig().(*Config), disk: &disk{files: map[string]string{}},
-		host: &host{Host: componenttest.NewNopHost()}, telemetry: componenttest.NewTelemetry(),
+		host: &host{}, telemetry: componenttest.NewTelemetry(),
 	}
 	t.Cleanup(func() { assert.NoError(t, f.telemetry.Shutdown(context.Background())) })
 	f.cfg.Directory = "on the disk"

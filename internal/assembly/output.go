@@ -123,7 +123,7 @@ func (o *output) record() record.Record {
 		TokenIDs:        o.tokens,
 	}
 	if o.diverged {
-		r.Text = asString(append(o.text, joined[o.textEnd:]...))
+		r.Text = string(o.text) + joined[o.textEnd:]
 	}
 	r.FramesConsistent = o.framesAddUp(r.Text, frames)
 	return r

@@ -8,6 +8,7 @@ import (
 	"container/list"
 	"slices"
 	"time"
+	"unsafe"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
@@ -58,10 +59,6 @@ func (t *Table) Bytes() int64 { return t.bytes }
 // Hold says how many bytes of records the caller holds; they count into Limits.Bytes from the next chunk on, or from a call
 // of MakeRoom.
 func (t *Table) Hold(bytes int64) { t.held = bytes }
-
-// IsOver reports whether the outputs in flight and what the caller holds take more than they may. It can become so only
-// through Hold.
-func (t *Table) IsOver() bool { return t.bytes+t.held > t.limits.Bytes && len(t.outputs) > 0 }
 
 // Cause is what ended an output.
 type Cause uint8
@@ -140,7 +137,7 @@ func (t *Table) begin(key outputKey, from *From, trace signal.Trace, c *chunk.Ch
 // MakeRoom evicts outputs until the rest takes no more than it may. at is the end that their records have, in nanoseconds
 // since 1970.
 func (t *Table) MakeRoom(at uint64) {
-	for t.IsOver() {
+	for t.bytes+t.held > t.limits.Bytes && t.recent.Len() > 0 {
 		t.evictLeastRecent(at)
 	}
 }
@@ -235,8 +232,8 @@ func (e *Ended) Scope() *signal.Scope { return &e.output.origin.scope }
 // Trace is the place in a trace of the output's first chunk.
 func (e *Ended) Trace() signal.Trace { return e.output.trace }
 
-// Size is what the output took, and takes as long as it is kept.
-func (e *Ended) Size() int64 { return e.output.size }
+// Size is what it takes as long as it is kept, its Scope aside.
+func (e *Ended) Size() int64 { return e.output.size + int64(unsafe.Sizeof(*e)) + int64(len(e.reason)) }
 
 // ScopeSize is what its Scope takes.
 func (e *Ended) ScopeSize() int64 { return e.output.origin.size }

@@ -131,6 +131,43 @@ func appendPacked(dst []uint32, packed []byte, most uint32) ([]uint32, error) {
 	return dst, nil
 }
 
+// Ages reads ages in microseconds, an array of integers from 0 or their packed form, and returns the first of them and how
+// many there are. In an array they may be longer than the 71 minutes that fit into 32 bits.
+func Ages(v pcommon.Value) (first uint64, n int, err error) {
+	switch v.Type() {
+	case pcommon.ValueTypeSlice:
+		return agesInArray(v.Slice())
+	case pcommon.ValueTypeBytes:
+		return agesPacked(v.Bytes())
+	default:
+		return 0, 0, ErrType
+	}
+}
+
+func agesPacked(packed pcommon.ByteSlice) (first uint64, n int, err error) {
+	if packed.Len()%4 != 0 {
+		return 0, 0, ErrPacking
+	}
+	for i := range min(packed.Len(), 4) {
+		first |= uint64(packed.At(i)) << (8 * i)
+	}
+	return first, packed.Len() / 4, nil
+}
+
+func agesInArray(array pcommon.Slice) (first uint64, n int, err error) {
+	for i, age := range array.All() {
+		switch {
+		case age.Type() != pcommon.ValueTypeInt:
+			return 0, 0, ErrType
+		case age.Int() < 0:
+			return 0, 0, ErrRange
+		case i == 0:
+			first = uint64(age.Int())
+		}
+	}
+	return first, array.Len(), nil
+}
+
 func uint32Of(v pcommon.Value, most uint32) (uint32, error) {
 	if v.Type() != pcommon.ValueTypeInt {
 		return 0, ErrType

@@ -30,7 +30,7 @@ var forms = []struct {
 			contract.RequestID: "chatcmpl-1", contract.TextDiff: string(repeat(byte('x'), 6*64)),
 			contract.FrameLengths: packed(repeat(byte(6), 64)...), contract.TokenIDsDiff: packed(repeat(byte(200), 64)...),
 			contract.FrameAges: packed(repeat(byte(100), 64)...),
-		}, 64, 3,
+		}, 64, 2,
 	},
 }
 

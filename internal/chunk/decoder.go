@@ -1,7 +1,6 @@
 package chunk
 
 import (
-	"math"
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -175,20 +174,27 @@ func (d *Decoder) framesSince(from int) []string { return d.frames[from:len(d.fr
 func (d *Decoder) assignStart(c *Chunk, p *parts, first uint64) error {
 	c.StartedAt = c.Time
 	if p.hasFrameAges {
-		ages, err := d.numbersOf(p.frameAges, math.MaxUint32)
+		age, n, err := attr.Ages(p.frameAges)
 		if err != nil {
 			return err
 		}
-		if len(ages) != len(c.Frames) {
+		if n != len(c.Frames) {
 			return attr.ErrMismatch
 		}
-		age := uint64(ages[0]) * uint64(time.Microsecond)
-		c.StartedAt -= min(age, c.StartedAt)
+		c.StartedAt = before(c.Time, age)
 	}
 	if first != 0 && first <= c.Time {
 		c.StartedAt = first
 	}
 	return nil
+}
+
+// before is the time that many microseconds before another, and no earlier than 1970.
+func before(at, micros uint64) uint64 {
+	if micros > at/uint64(time.Microsecond) {
+		return 0
+	}
+	return at - micros*uint64(time.Microsecond)
 }
 
 // End decodes a request end. An error says that it is malformed, and in which attribute.

@@ -343,6 +343,14 @@ func TestStartedAt(t *testing.T) {
 			"the largest age, of more than an hour", two.and(raw{contract.FrameAges: ints(math.MaxUint32, 0)}),
 			Times{Last: 10_000 * second}, 10_000*second - math.MaxUint32*1000,
 		},
+		{
+			"a larger one, in an array", two.and(raw{contract.FrameAges: ints(5_000_000_000, 0)}),
+			Times{Last: 10_000 * second}, 5000 * second,
+		},
+		{
+			"one that is larger than any time", two.and(raw{contract.FrameAges: ints(math.MaxInt64, 0)}),
+			Times{Last: math.MaxUint64}, 0,
+		},
 		{"of one chunk too", raw{contract.TextDiff: "a", contract.FrameAges: ints(9)}, Times{Last: second}, second - 9000},
 		{"of one chunk without text", raw{contract.FrameAges: ints(9)}, Times{Last: second}, second - 9000},
 		{
@@ -354,6 +362,7 @@ func TestStartedAt(t *testing.T) {
 			Times{Last: second}, second - 9000,
 		},
 		{"not before 1970", two.and(raw{contract.FrameAges: ints(2, 0)}), Times{Last: 1999}, 0},
+		{"just after 1970", two.and(raw{contract.FrameAges: ints(2, 0)}), Times{Last: 2999}, 999},
 		{"just 1970", two.and(raw{contract.FrameAges: ints(2, 0)}), Times{Last: 2000}, 0},
 		{"at the end of time", two.and(raw{contract.FrameAges: ints(1, 0)}), Times{Last: math.MaxUint64}, math.MaxUint64 - 1000},
 

@@ -25,6 +25,8 @@ type faulty struct {
 	written int
 	// truncateToo lets a cut fail after a failed write.
 	truncateToo bool
+	// closeToo lets each file fail to close.
+	closeToo bool
 }
 
 func newFaulty() *faulty { return &faulty{files: map[string]string{}} }
@@ -102,8 +104,13 @@ func (f *faultyFile) Truncate(size int64) error {
 	return nil
 }
 
+var errClose = errors.New("cannot close")
+
 func (f *faultyFile) Close() error {
 	f.open--
+	if f.closeToo {
+		return errClose
+	}
 	if f.fails("close") {
 		return errFault
 	}
@@ -145,6 +152,7 @@ func checkPieces(t *testing.T, f *faulty, errs map[string]error) {
 	for _, piece := range pieces {
 		if errs[piece] != nil {
 			require.ErrorIs(t, errs[piece], errFault)
+			assert.Equal(t, f.failed == "close", errors.Is(errs[piece], ErrUncertain), "to append it again would double it")
 			failures++
 		}
 		// A file that cannot be closed has the lines; that they may not be safe is what the error says.
@@ -157,15 +165,29 @@ func checkPieces(t *testing.T, f *faulty, errs map[string]error) {
 	assert.Zero(t, f.open, "files left open")
 }
 
-// Where what was written cannot be cut off again, the error says both.
+// Where the lines are not written, it does not matter that the file cannot be closed either: they may be appended again.
+func TestWriteAndCloseFail(t *testing.T) {
+	f := newFaulty()
+	f.at, f.closeToo = 3, true
+	err := NewWriter("d", pid, usual, f).Append(hour, []byte("a\n"))
+	require.Equal(t, "write", f.failed)
+	assert.ErrorIs(t, err, errFault)
+	assert.NotErrorIs(t, err, ErrUncertain)
+	assert.Empty(t, f.files[file])
+}
+
+// Where what was written cannot be cut off again, the error says both, and what comes next is no part of it.
 func TestCutFails(t *testing.T) {
 	f := newFaulty()
 	f.at, f.written, f.truncateToo = 3, 50, true
-	err := NewWriter("d", pid, usual, f).Append(hour, []byte("torn\n"))
+	w := NewWriter("d", pid, usual, f)
+	err := w.Append(hour, []byte("torn.\n"))
 	require.Equal(t, "write", f.failed)
 	assert.ErrorIs(t, err, errFault)
 	assert.ErrorIs(t, err, errCut)
 	assert.Zero(t, f.open)
+	require.NoError(t, w.Append(hour, []byte("next\n")))
+	assert.Equal(t, "tor\nnext\n", f.files[file])
 }
 
 func TestPrepareFails(t *testing.T) {

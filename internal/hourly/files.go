@@ -1,6 +1,7 @@
 package hourly
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -55,12 +56,21 @@ func (s system) MakeDirectory(directory string, mode fs.FileMode) error {
 }
 
 func (system) Probe(directory string) error {
-	probe, err := os.CreateTemp(directory, ".raw-probe-")
+	root, err := os.OpenRoot(directory)
 	if err != nil {
 		return err
 	}
-	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+	defer root.Close()
+	name := ".raw-probe-" + rand.Text()
+	probe, err := root.OpenFile(name, toAppend|os.O_CREATE|os.O_EXCL, probeMode)
+	if err != nil {
+		return err
+	}
+	return errors.Join(probe.Close(), root.Remove(name))
 }
+
+// probeMode is that of a file that is there for a moment.
+const probeMode fs.FileMode = 0o600
 
 func (s system) OpenAppend(directory, hour, name string, permissions Permissions) (File, error) {
 	file, err := openBelow(directory, hour, name, permissions)

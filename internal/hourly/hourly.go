@@ -59,16 +59,23 @@ func (w *Writer) Prepare() error {
 }
 
 // Append appends whole lines to the file of an hour (2026-11-04T05).
-func (w *Writer) Append(hour string, lines []byte) (err error) {
+func (w *Writer) Append(hour string, lines []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	file, err := w.files.OpenAppend(w.directory, hour, w.name, w.permissions)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	return appendWhole(file, lines)
+	err = appendWhole(file, lines)
+	if errClose := file.Close(); errClose != nil && err == nil {
+		return fmt.Errorf("%w: %w", ErrUncertain, errClose)
+	}
+	return err
 }
+
+// ErrUncertain says that the lines were written, but the file could not be closed: on a network file system that may mean
+// that they are lost. To append them again might double them.
+var ErrUncertain = errors.New("written, but perhaps not kept")
 
 // appendWhole appends the lines, or leaves the file as it was.
 func appendWhole(file File, lines []byte) error {

@@ -44,6 +44,9 @@ func TestAddUp(t *testing.T) {
 		{"an escape that is text", []string{`\ud83d`}, high, false},
 		// A reader that joins the frames has two lone halves; the text's escapes, one after the other, are 😀 to it.
 		{"halves in frames, the pair in the text", []string{high, low}, high + low, false},
+		{"the last first half and the first second half", []string{"\xed\xaf\xbf", "\xed\xb0\x80"}, "\xed\xaf\xbf\xed\xb0\x80", false},
+		{"two second halves", []string{"\xed\xb0\x80", "\xed\xb0\x80"}, "\xed\xb0\x80\xed\xb0\x80", true},
+		{"two first halves", []string{"\xed\xaf\xbf", "\xed\xaf\xbf"}, "\xed\xaf\xbf\xed\xaf\xbf", true},
 		{"U+FFFD is no surrogate", []string{high}, "\uFFFD", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -245,6 +245,15 @@ func TestAges(t *testing.T) {
 	}
 }
 
+// The largest age still fits.
+func TestLargestAge(t *testing.T) {
+	for _, form := range []Form{Array, Packed} {
+		first, last := chunkOf("1", 0, "a"), chunkOf("1", 0, "b")
+		first.Time, last.Time = 5*second, 5*second+math.MaxUint32*1000
+		assert.Equal(t, "1970-01-01T00:00:05+00:00", startOf(t, form, first, last), form)
+	}
+}
+
 // An age is from 0 to 4294 seconds. Chunks of which it cannot tell (after a pause of more than an hour; by a clock that was
 // set back) must not share a record, or its start is wrong.
 func TestAgesThatDoNotFit(t *testing.T) {
@@ -284,6 +293,8 @@ func TestTraces(t *testing.T) {
 	assert.Equal(t, contract.EventRequestEnd, spans.At(1).Name())
 	assert.Equal(t, spans.At(0).TraceID(), spans.At(1).TraceID(), "a request has one trace")
 	assert.NotEqual(t, spans.At(0).TraceID(), spans.At(2).TraceID(), "and another request another")
+	assert.Equal(t, only(t, Options{Form: Array, ChunksPerRecord: 2}, events[:2]...).AsRaw(), spans.At(0).Attributes().AsRaw(),
+		"the same attributes as of a log")
 	ids := map[pcommon.SpanID]bool{}
 	for _, span := range spans.All() {
 		assert.False(t, span.TraceID().IsEmpty())

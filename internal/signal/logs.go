@@ -1,8 +1,6 @@
 package signal
 
 import (
-	"errors"
-
 	"go.opentelemetry.io/collector/consumer/consumererror"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
@@ -60,8 +58,7 @@ func logEvent(record plog.LogRecord) Event {
 
 // Without implements Signal.
 func (Logs) Without(batch plog.Logs, dropped func(string) bool) plog.Logs {
-	rest := plog.NewLogs()
-	batch.CopyTo(rest)
+	rest := Logs{}.Copy(batch)
 	rest.ResourceLogs().RemoveIf(func(resource plog.ResourceLogs) bool {
 		resource.ScopeLogs().RemoveIf(func(scope plog.ScopeLogs) bool {
 			scope.LogRecords().RemoveIf(func(e plog.LogRecord) bool { return dropped(nameOf(e.EventName(), e.Attributes())) })
@@ -70,6 +67,13 @@ func (Logs) Without(batch plog.Logs, dropped func(string) bool) plog.Logs {
 		return resource.ScopeLogs().Len() == 0
 	})
 	return rest
+}
+
+// Copy implements Signal.
+func (Logs) Copy(batch plog.Logs) plog.Logs {
+	c := plog.NewLogs()
+	batch.CopyTo(c)
+	return c
 }
 
 // NewBatch implements Signal.
@@ -109,12 +113,12 @@ func (b *logBatch) open(scope *Scope) {
 func (b *logBatch) Batch() plog.Logs { return b.logs }
 
 // Refused implements Signal.
-func (Logs) Refused(batch plog.Logs, err error) plog.Logs {
-	var partial consumererror.Logs
-	if errors.As(err, &partial) {
-		return partial.Data()
+func (Logs) Refused(err error) (refused plog.Logs, ok bool) {
+	partial, ok := unjoined[consumererror.Logs](err)
+	if !ok {
+		return refused, false
 	}
-	return batch
+	return partial.Data(), true
 }
 
 // Size implements Signal.

@@ -73,10 +73,12 @@ type Signal[T any] interface {
 	Walk(T, Visitor)
 	// Without returns a copy of the batch that lacks the events whose name is dropped, and the scopes that had no others.
 	Without(batch T, dropped func(name string) bool) T
+	// Copy returns a copy of the batch.
+	Copy(T) T
 	// NewBatch starts a batch of records.
 	NewBatch() Batch[T]
-	// Refused returns the part of the batch that the next component refused with err: all of it, unless err tells.
-	Refused(batch T, err error) T
+	// Refused returns the part of the batch that the next component refused with err, and reports whether err tells.
+	Refused(err error) (T, bool)
 	// Size is the memory that a batch takes, in bytes.
 	Size(T) int64
 }

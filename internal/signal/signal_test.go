@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.uber.org/multierr"
 
 	"github.com/otel-rawoutput/rawoutput/internal/contract"
 )
@@ -198,16 +199,19 @@ func testWithout[T any](t *testing.T, s tools[T]) {
 	}
 }
 
-func TestWithoutCopies(t *testing.T) { forBoth(t, testWithoutCopies, testWithoutCopies) }
+func TestCopies(t *testing.T) { forBoth(t, testCopies, testCopies) }
 
-// The copy is the next component's to change.
-func testWithoutCopies[T any](t *testing.T, s tools[T]) {
+// A copy is the next component's to change.
+func testCopies[T any](t *testing.T, s tools[T]) {
 	batch := s.build(resource("r", scope("s", "(a)", "b")))
 	before := s.marshal(batch)
-	rest := s.Without(batch, func(string) bool { return false })
-	s.Walk(rest, changer{})
-	assert.NotEqual(t, before, s.marshal(rest))
-	assert.Equal(t, before, s.marshal(batch))
+	s.readOnly(batch)
+	for name, c := range map[string]T{"Copy": s.Copy(batch), "Without": s.Without(batch, func(string) bool { return false })} {
+		assert.Equal(t, before, s.marshal(c), name)
+		s.Walk(c, changer{})
+		assert.NotEqual(t, before, s.marshal(c), name)
+		assert.Equal(t, before, s.marshal(batch), name)
+	}
 }
 
 // changer changes all that it is shown.
@@ -246,28 +250,58 @@ func TestNameOf(t *testing.T) {
 func TestRefused(t *testing.T) { forBoth(t, testRefused, testRefused) }
 
 func testRefused[T any](t *testing.T, s tools[T]) {
-	batch, left := s.build(resource("r", scope("s", "a", "b"))), s.build(resource("r", scope("s", "b")))
+	left := s.build(resource("r", scope("s", "b")))
+	no := errors.New("no")
+	partial := s.partial(no, left)
 	for _, test := range []struct {
-		name string
-		err  error
-		want T
+		name  string
+		err   error
+		tells bool
 	}{
-		{"an error that does not tell", errors.New("no"), batch},
-		{"a permanent one", consumererror.NewPermanent(errors.New("no")), batch},
-		{"one that tells what is left", s.partial(errors.New("no"), left), left},
-		{"one that tells, within others", fmt.Errorf("export: %w", s.partial(errors.New("no"), left)), left},
+		{"an error that does not tell", no, false},
+		{"a permanent one", consumererror.NewPermanent(no), false},
+		{"one that tells what is left", partial, true},
+		{"one that tells, within another", fmt.Errorf("export: %w", partial), true},
+		{"one that tells for one of two components", errors.Join(partial, no), false},
+		{"the same from the Collector's fan-out", multierr.Append(no, partial), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			assert.Equal(t, test.want, s.Refused(batch, test.err))
+			refused, ok := s.Refused(test.err)
+			require.Equal(t, test.tells, ok)
+			if ok {
+				assert.Equal(t, left, refused)
+				assert.False(t, errors.As(WithoutPart(test.err), new(consumererror.Logs)) || errors.As(WithoutPart(test.err), new(consumererror.Traces)))
+				assert.ErrorIs(t, WithoutPart(test.err), no)
+			} else {
+				assert.Equal(t, test.err, WithoutPart(test.err))
+			}
 		})
 	}
 }
 
 // What a batch of the other signal left says nothing.
 func TestRefusedOfTheOtherSignal(t *testing.T) {
-	batch := plog.NewLogs()
-	err := consumererror.NewTraces(errors.New("no"), ptrace.NewTraces())
-	assert.Equal(t, batch, Logs{}.Refused(batch, err))
+	_, ok := Logs{}.Refused(consumererror.NewTraces(errors.New("no"), ptrace.NewTraces()))
+	assert.False(t, ok)
+}
+
+func TestIsPermanent(t *testing.T) {
+	no, permanent := errors.New("no"), consumererror.NewPermanent(errors.New("never"))
+	for _, test := range []struct {
+		err  error
+		want bool
+	}{
+		{no, false},
+		{permanent, true},
+		{fmt.Errorf("export: %w", permanent), true},
+		{errors.Join(permanent, permanent), true},
+		{consumererror.NewPermanent(errors.Join(no, no)), true}, // one component says so, whatever its reasons
+		{errors.Join(permanent, no), false},
+		{multierr.Append(no, permanent), false},
+		{fmt.Errorf("export: %w", multierr.Append(permanent, permanent)), true},
+	} {
+		assert.Equal(t, test.want, IsPermanent(test.err), "%v", test.err)
+	}
 }
 
 func TestSizeGrows(t *testing.T) { forBoth(t, testSizeGrows, testSizeGrows) }

@@ -2,7 +2,6 @@ package signal
 
 import (
 	"encoding/binary"
-	"errors"
 	"math/rand/v2"
 
 	"go.opentelemetry.io/collector/consumer/consumererror"
@@ -61,8 +60,7 @@ func spanEvent(span ptrace.Span) Event {
 
 // Without implements Signal.
 func (Traces) Without(batch ptrace.Traces, dropped func(string) bool) ptrace.Traces {
-	rest := ptrace.NewTraces()
-	batch.CopyTo(rest)
+	rest := Traces{}.Copy(batch)
 	rest.ResourceSpans().RemoveIf(func(resource ptrace.ResourceSpans) bool {
 		resource.ScopeSpans().RemoveIf(func(scope ptrace.ScopeSpans) bool {
 			scope.Spans().RemoveIf(func(e ptrace.Span) bool { return dropped(nameOf(e.Name(), e.Attributes())) })
@@ -71,6 +69,13 @@ func (Traces) Without(batch ptrace.Traces, dropped func(string) bool) ptrace.Tra
 		return resource.ScopeSpans().Len() == 0
 	})
 	return rest
+}
+
+// Copy implements Signal.
+func (Traces) Copy(batch ptrace.Traces) ptrace.Traces {
+	c := ptrace.NewTraces()
+	batch.CopyTo(c)
+	return c
 }
 
 // NewBatch implements Signal.
@@ -120,12 +125,12 @@ func newSpanID() (id pcommon.SpanID) {
 }
 
 // Refused implements Signal.
-func (Traces) Refused(batch ptrace.Traces, err error) ptrace.Traces {
-	var partial consumererror.Traces
-	if errors.As(err, &partial) {
-		return partial.Data()
+func (Traces) Refused(err error) (refused ptrace.Traces, ok bool) {
+	partial, ok := unjoined[consumererror.Traces](err)
+	if !ok {
+		return refused, false
 	}
-	return batch
+	return partial.Data(), true
 }
 
 // Size implements Signal.

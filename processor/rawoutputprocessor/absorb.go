@@ -26,6 +26,7 @@ type absorber[T any] struct {
 	decoder   chunk.Decoder
 	steps     []step
 	accepted  int
+	ended     []assembly.Ended // by the batch, to be delivered
 }
 
 // step is one decoded event: a chunk, or a request end.
@@ -44,8 +45,10 @@ func (p *rawOutputProcessor[T]) absorb(ctx context.Context, batch T) {
 	a.ctx, a.now = context.WithoutCancel(ctx), time.Now()
 	p.signal.Walk(batch, a)
 	a.apply()
-	a.ctx, a.from, a.scope = nil, nil, signal.Scope{}
+	p.deliver(a.ctx, a.ended)
+	a.ctx, a.from, a.scope, a.ended = nil, nil, signal.Scope{}, nil
 	p.absorbers.Put(a)
+	p.makeRoom(ctx)
 }
 
 // Enter implements signal.Visitor.
@@ -91,7 +94,7 @@ func (a *absorber[T]) origin() *assembly.From {
 // apply adds the decoded events to the table, in order.
 func (a *absorber[T]) apply() {
 	a.processor.telemetry.addAccepted(a.accepted)
-	a.processor.update(a.ctx, func(t *assembly.Table) {
+	ended := a.processor.update(func(t *assembly.Table) {
 		for i := range a.steps {
 			if s := &a.steps[i]; s.isEnd {
 				t.EndRequest(s.from.Source, &s.end)
@@ -100,6 +103,7 @@ func (a *absorber[T]) apply() {
 			}
 		}
 	})
+	a.ended = append(a.ended, ended...)
 	clear(a.steps)
 	a.steps, a.accepted = a.steps[:0], 0
 	a.decoder.Reset()

@@ -8,5 +8,5 @@
 //  1. What is neither a chunk nor a request end is passed on (processor.go).
 //  2. The chunks are decoded, outside the lock, and added to the outputs in flight, inside it (absorb.go).
 //  3. The records of the outputs that ended are delivered, outside the lock; what the next component refuses is kept
-//     within bounds and retried in order (outbox.go).
+//     within bounds and retried in order (parcel.go, outbox.go).
 package rawoutputprocessor // import "github.com/otel-rawoutput/rawoutput/processor/rawoutputprocessor"

@@ -7,126 +7,12 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"go.opentelemetry.io/collector/consumer/consumererror"
 
-	"github.com/otel-rawoutput/rawoutput/internal/assembly"
-	"github.com/otel-rawoutput/rawoutput/internal/record"
 	"github.com/otel-rawoutput/rawoutput/internal/signal"
 )
 
-// A parcel is delivered as one batch. It holds at most this many records, and few beyond this many bytes, so that the
-// records of a great many outputs that end at once are not all built at once.
-const (
-	parcelRecords = 512
-	parcelBytes   = 4 << 20
-)
-
-// parcel is a number of ended outputs on their way. The batch is built for each attempt: the next component may change
-// what it gets, and what is kept in between is small.
-type parcel[T any] struct {
-	ended   []assembly.Ended
-	records []record.Record // of ended, one each; none while it waits
-	// rest is what a next component left of the batch that it took a part of; ended is then empty.
-	rest    T
-	hasRest bool
-	count   int   // records in it
-	bytes   int64 // what it takes while it waits
-}
-
-// deliver counts the outputs that ended and sends their records on, in order.
-func (p *rawOutputProcessor[T]) deliver(ctx context.Context, ended []assembly.Ended) {
-	p.telemetry.addEnded(ended)
-	for len(ended) > 0 {
-		n := parcelLen(ended)
-		var parcelCtx context.Context = withoutValues{ctx}
-		if ended[0].OfSender {
-			parcelCtx = ctx
-		}
-		p.outbox.send(parcelCtx, p.pack(ended[:n:n]))
-		ended = ended[n:]
-	}
-}
-
-// parcelLen returns how many of the first outputs make up a parcel.
-func parcelLen(ended []assembly.Ended) (n int) {
-	bytes := int64(0)
-	for n < len(ended) && n < parcelRecords && bytes < parcelBytes && ended[n].OfSender == ended[0].OfSender {
-		bytes += ended[n].Size()
-		n++
-	}
-	return n
-}
-
-// withoutValues is a context that has nothing of another but its end: what the pressure of one sender, or the clock, ended
-// must not travel with that sender's credentials.
-type withoutValues struct{ context.Context }
-
-func (withoutValues) Value(any) any { return nil }
-
-// pack makes a parcel of outputs, and counts those whose frames do not add up.
-func (p *rawOutputProcessor[T]) pack(ended []assembly.Ended) *parcel[T] {
-	parcel := &parcel[T]{ended: ended, records: recordsOf(ended), count: len(ended)}
-	inconsistent := 0
-	for i := range parcel.records {
-		if !parcel.records[i].FramesConsistent {
-			inconsistent++
-		}
-	}
-	p.telemetry.addInconsistent(inconsistent)
-	return parcel
-}
-
-func recordsOf(ended []assembly.Ended) []record.Record {
-	records := make([]record.Record, len(ended))
-	for i := range ended {
-		records[i] = ended[i].Record()
-	}
-	return records
-}
-
-// batch builds what is sent.
-func (p *parcel[T]) batch(sig signal.Signal[T]) T {
-	if p.hasRest {
-		return sig.Without(p.rest, func(string) bool { return false })
-	}
-	records := p.records
-	if records == nil {
-		records = recordsOf(p.ended)
-	}
-	b := sig.NewBatch()
-	for i := range p.ended {
-		e, r := &p.ended[i], &records[i]
-		attributes := b.Append(e.Scope(), e.Trace(), r.StartedAt, r.FinishedAt)
-		e.PutOthers(attributes)
-		r.Put(attributes)
-	}
-	return b.Batch()
-}
-
-// settle makes the parcel small, and finds out how small, to wait.
-func (p *parcel[T]) settle() {
-	if p.hasRest {
-		return
-	}
-	p.records, p.bytes = nil, 0
-	for i := range p.ended {
-		e := &p.ended[i]
-		p.bytes += e.Size()
-		if i == 0 || e.Scope() != p.ended[i-1].Scope() {
-			p.bytes += e.ScopeSize()
-		}
-	}
-}
-
-// left returns what is left to deliver once the next component refused that part of the parcel.
-func (p *parcel[T]) left(sig signal.Signal[T], refused T) *parcel[T] {
-	if n := sig.Count(refused); n < p.count {
-		return &parcel[T]{rest: refused, hasRest: true, count: n, bytes: sig.Size(refused)}
-	}
-	return p
-}
-
-// outbox delivers parcels, and keeps what the next component refuses until it takes it, within a bound and in order.
+// outbox delivers parcels, and keeps what the next component refuses until it takes it, within a bound and in order. A
+// parcel is counted as dropped by who holds it: the call that sends it, or the loop that tries again.
 type outbox[T any] struct {
 	signal  signal.Signal[T]
 	next    signal.Consume[T]
@@ -137,7 +23,8 @@ type outbox[T any] struct {
 
 	mu      sync.Mutex // guards what follows
 	waiting []*parcel[T]
-	bytes   int64
+	retried *parcel[T] // the first that waits, while it is tried again
+	bytes   int64      // of both
 	closed  bool
 }
 
@@ -158,7 +45,7 @@ func (o *outbox[T]) size() int64 {
 
 // send delivers a parcel, or lets it wait: behind others that wait already, or because the next component refuses it.
 func (o *outbox[T]) send(ctx context.Context, p *parcel[T]) {
-	if o.first() != nil {
+	if o.hasWaiting() {
 		o.wait(p, errBehind)
 		return
 	}
@@ -169,15 +56,20 @@ func (o *outbox[T]) send(ctx context.Context, p *parcel[T]) {
 
 var errBehind = errors.New("earlier records wait for the next component to take them")
 
+func (o *outbox[T]) hasWaiting() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.retried != nil || len(o.waiting) > 0
+}
+
 // attempt delivers a parcel, or returns what is left of it and why. What the next component refuses for good is dropped.
 func (o *outbox[T]) attempt(ctx context.Context, p *parcel[T]) (*parcel[T], error) {
-	batch := p.batch(o.signal)
-	err := o.next(ctx, batch)
+	err := o.next(ctx, p.batch(o.signal))
 	if err == nil {
 		return nil, nil
 	}
-	left := p.left(o.signal, o.signal.Refused(batch, err))
-	if consumererror.IsPermanent(err) {
+	left := p.left(o.signal, err)
+	if signal.IsPermanent(err) {
 		o.dropped(left.count, rejected, err)
 		return nil, nil
 	}
@@ -216,31 +108,40 @@ func (o *outbox[T]) resize(delta int64) {
 	o.resized(delta)
 }
 
-// first returns the parcel that waits longest, or nil.
-func (o *outbox[T]) first() *parcel[T] {
+// take returns the first parcel that waits, with as many more as make one parcel together, to be tried again; or nil. Until
+// put back or done, later ones go on waiting behind it.
+func (o *outbox[T]) take() *parcel[T] {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.waiting) == 0 {
 		return nil
 	}
-	return o.waiting[0]
+	p, n := o.waiting[0], 1
+	for n < len(o.waiting) && p.merge(o.waiting[n]) {
+		n++
+	}
+	clear(o.waiting[:n])
+	o.waiting = o.waiting[n:]
+	o.retried = p
+	return p
 }
 
-// replaceFirst makes the first parcel another, or takes it out where there is none.
-func (o *outbox[T]) replaceFirst(left *parcel[T]) {
+// putBack makes what is left of the parcel that was taken the first that waits again, or reports that nothing waits any more.
+// Nothing left means that it was delivered.
+func (o *outbox[T]) putBack(left *parcel[T]) (ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.waiting) == 0 { // abandoned meanwhile
-		return
+	o.resize(-o.retried.bytes)
+	o.retried = nil
+	if left == nil {
+		return true
 	}
-	o.resize(-o.waiting[0].bytes)
-	if left != nil {
-		o.waiting[0] = left
-		o.resize(left.bytes)
-		return
+	if o.closed {
+		return false
 	}
-	o.waiting[0] = nil
-	o.waiting = o.waiting[1:]
+	o.waiting = append([]*parcel[T]{left}, o.waiting...)
+	o.resize(left.bytes)
+	return true
 }
 
 // Waiting between attempts, which go on until the next component takes what waits or the processor is shut down.
@@ -249,46 +150,70 @@ const (
 	lastRetry  = 5 * time.Second
 )
 
-// retryUntil delivers what waits, in order, until the context is done. A parcel stays first until it is delivered, so that
-// later ones go on waiting behind it.
+// retryUntil delivers what waits, in order, until the context is done.
 func (o *outbox[T]) retryUntil(ctx context.Context) {
 	delays := &backoff.ExponentialBackOff{
 		InitialInterval: firstRetry, MaxInterval: lastRetry,
 		Multiplier: backoff.DefaultMultiplier, RandomizationFactor: backoff.DefaultRandomizationFactor,
 	}
-	attempt := func() (struct{}, error) {
-		left, err := o.attempt(ctx, o.first())
-		o.replaceFirst(left)
-		return struct{}{}, err
-	}
+	retry := func() (struct{}, error) { return struct{}{}, o.retryFirst(ctx) }
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-o.wake:
 		}
-		for o.first() != nil && ctx.Err() == nil {
-			_, _ = backoff.Retry(ctx, attempt, backoff.WithBackOff(delays), backoff.WithMaxElapsedTime(0))
+		for o.hasWaiting() && ctx.Err() == nil {
+			_, _ = backoff.Retry(ctx, retry, backoff.WithBackOff(delays), backoff.WithMaxElapsedTime(0))
 		}
 	}
 }
 
-// close tries everything that waits once more and drops what is still refused. Nothing waits afterwards. retryUntil must
-// have returned.
+// retryFirst tries the first parcel that waits again, if there is one. After an error it is still the first.
+func (o *outbox[T]) retryFirst(ctx context.Context) error {
+	p := o.take()
+	if p == nil {
+		return nil
+	}
+	left, err := o.attempt(ctx, p)
+	if !o.putBack(left) {
+		o.dropped(left.count, atShutdown, err)
+	}
+	return err
+}
+
+// close tries everything that waits once more, while the context lasts, and drops what is still refused. Nothing waits
+// afterwards.
 func (o *outbox[T]) close(ctx context.Context) {
-	for _, p := range o.abandon() {
-		if left, err := o.attempt(ctx, p); err != nil {
-			o.dropped(left.count, atShutdown, err)
+	for o.hasTakeable() {
+		if err := o.retryFirst(ctx); err != nil {
+			o.dropFirst(err)
+			if ctx.Err() != nil {
+				break
+			}
 		}
+	}
+	o.mu.Lock()
+	o.closed = true
+	o.mu.Unlock()
+	for o.hasTakeable() {
+		o.dropFirst(context.Cause(ctx))
 	}
 }
 
-// abandon lets nothing wait any more, and returns what did.
-func (o *outbox[T]) abandon() []*parcel[T] {
+// hasTakeable reports whether a parcel waits that is not being tried.
+func (o *outbox[T]) hasTakeable() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	waiting := o.waiting
-	o.waiting, o.closed = nil, true
-	o.resize(-o.bytes)
-	return waiting
+	return o.retried == nil && len(o.waiting) > 0
+}
+
+// dropFirst drops the first parcel that waits.
+func (o *outbox[T]) dropFirst(err error) {
+	p := o.take()
+	if p == nil {
+		return
+	}
+	o.putBack(nil)
+	o.dropped(p.count, atShutdown, err)
 }

@@ -13,7 +13,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/consumer/consumererror"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
+	"go.uber.org/multierr"
+
+	"github.com/otel-rawoutput/rawoutput/internal/contract"
 )
 
 var errBusy = errors.New("busy")
@@ -91,6 +95,146 @@ func TestRefusedInPart(t *testing.T) {
 		assert.Equal(t, 0, f.total(t, bytesMetric))
 		f.shutdown(t)
 		assert.Equal(t, 0, f.total(t, droppedMetric))
+	})
+}
+
+// What one of two components behind a fan-out says of its part is not true of the other: both get all of it again.
+func TestRefusedInPartByOneOfTwo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		first := true
+		f.next.setRefuse(func(offered plog.Logs) error {
+			if !first {
+				return nil
+			}
+			first = false
+			rest := plog.NewLogs()
+			offered.CopyTo(rest)
+			rest.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().RemoveIf(func(plog.LogRecord) bool { return rest.LogRecordCount() > 1 })
+			return multierr.Append(consumererror.NewLogs(errBusy, rest), consumererror.NewPermanent(errBusy))
+		})
+		require.NoError(t, f.ConsumeLogs(t.Context(), batch(final("1", "a"), final("2", "b"))))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, []string{"a", "b"}, f.next.texts(t))
+		assert.Equal(t, 0, f.total(t, droppedMetric))
+		f.shutdown(t)
+	})
+}
+
+// What waits is sent together, so that a next component that takes its time catches up.
+func TestWaitingIsMerged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		f.next.setRefuse(refuseAll)
+		const outputs = 1000
+		for i := range outputs {
+			require.NoError(t, f.ConsumeLogs(t.Context(), batch(final(fmt.Sprint(i), "x"))))
+		}
+		f.next.setRefuse(nil)
+		before := f.next.count()
+		time.Sleep(2 * lastRetry)
+		synctest.Wait()
+		assert.Len(t, f.next.texts(t), outputs)
+		assert.LessOrEqual(t, f.next.count()-before, 2)
+		f.shutdown(t)
+	})
+}
+
+// One batch waits once for the next component, not once for each output that it ends, whoever ended it.
+func TestOneBatchOneDelivery(t *testing.T) {
+	f := newFixture(t, func(cfg *Config) { cfg.MaxPending = 1 })
+	var events []event
+	for i := range 2000 {
+		events = append(events, chunkOf(fmt.Sprint("evicted", i), "e"), final(fmt.Sprint("finished", i), "f"))
+	}
+	require.NoError(t, f.ConsumeLogs(t.Context(), batch(events...)))
+	assert.Equal(t, 1, f.next.count())
+	assert.Len(t, f.next.texts(t), 3999)
+	f.shutdown(t)
+}
+
+// Reasons count into the memory that waits, too.
+func TestLongReasons(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, func(cfg *Config) { cfg.MaxPendingBytes = 1 << 20 })
+		f.next.setRefuse(refuseAll)
+		for i := range 20 {
+			id := fmt.Sprint(i)
+			require.NoError(t, f.ConsumeLogs(t.Context(), batch(chunkOf(id, "x"), requestEnd(id, strings.Repeat("r", 200_000)))))
+			assert.LessOrEqual(t, f.total(t, bytesMetric), 1<<20)
+		}
+		assert.Equal(t, map[string]int{"queue_full": 18}, f.nonZero(t, droppedMetric))
+		f.shutdown(t)
+	})
+}
+
+// Shutdown does not wait for each of many records that are refused slowly.
+func TestShutdownIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, func(cfg *Config) { cfg.MaxPendingBytes = 1 << 30 })
+		slowly := func(plog.Logs) error { time.Sleep(4 * time.Second); return errBusy }
+		f.next.setRefuse(slowly)
+		var open []event
+		for i := range 50 { // as many parcels, each of which is large
+			open = append(open, chunkOf(fmt.Sprint(i), strings.Repeat("x", parcelBytes)))
+		}
+		require.NoError(t, f.ConsumeLogs(t.Context(), batch(open...)))
+		began := time.Now()
+		_ = f.Shutdown(t.Context())
+		assert.LessOrEqual(t, time.Since(began), shutdownPatience+lastMoment)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.Equal(t, map[string]int{"shutdown": 50}, f.nonZero(t, droppedMetric))
+		assert.Equal(t, 0, f.total(t, bytesMetric)+f.total(t, pendingMetric))
+	})
+}
+
+// A parcel that a next component holds on to across Shutdown is counted once, by who holds it.
+func TestHeldAcrossShutdown(t *testing.T) {
+	for name, test := range map[string]struct {
+		finally error
+		want    map[string]int
+	}{
+		"taken":            {nil, map[string]int{}},
+		"refused":          {errBusy, map[string]int{"shutdown": 1}},
+		"refused for good": {consumererror.NewPermanent(errBusy), map[string]int{"rejected": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, nil)
+				f.next.setRefuse(refuseAll)
+				require.NoError(t, f.ConsumeLogs(t.Context(), batch(final("1", "a"))))
+				f.next.setRefuse(func(plog.Logs) error { time.Sleep(time.Hour); return test.finally })
+				time.Sleep(time.Second) // it is tried again, and held
+				require.Error(t, f.Shutdown(t.Context()))
+				time.Sleep(2 * time.Hour)
+				synctest.Wait()
+				assert.Equal(t, test.want, f.nonZero(t, droppedMetric))
+				assert.Equal(t, 0, f.total(t, bytesMetric))
+			})
+		})
+	}
+}
+
+// A next component may still look at the batch that it refused while it gets the next attempt.
+func TestRefusedBatchStaysReadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		var kept []plog.Logs
+		f.next.setRefuse(func(offered plog.Logs) error {
+			kept = append(kept, offered)
+			go func() { _, _ = new(plog.ProtoMarshaler).MarshalLogs(offered) }()
+			return errBusy
+		})
+		diverged := with2(chunkOf("1", "a"), func(m pcommon.Map) { m.PutStr(contract.Text, "other") })
+		require.NoError(t, f.ConsumeLogs(t.Context(), batch(diverged, final("1", "b"))))
+		time.Sleep(time.Minute)
+		f.next.setRefuse(nil)
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"otherb"}, f.next.texts(t))
+		assert.Greater(t, len(kept), 2)
+		f.shutdown(t)
 	})
 }
 

@@ -83,7 +83,8 @@ func (p *rawOutputProcessor[T]) Start(context.Context, component.Host) error {
 	return nil
 }
 
-// consume passes on what is not ours and absorbs what is. An error means that nothing was absorbed.
+// consume passes on what is not ours and absorbs what is. An error means that nothing was absorbed; a permanent one, that the
+// chunks were, since the sender is not to send them again.
 func (p *rawOutputProcessor[T]) consume(ctx context.Context, batch T) error {
 	if !p.gate.Enter() {
 		return errStopped
@@ -99,11 +100,12 @@ func (p *rawOutputProcessor[T]) consume(ctx context.Context, batch T) error {
 	if ours == 0 {
 		return p.next(ctx, batch)
 	}
-	if err := p.passOn(ctx, batch, ours); err != nil {
-		return err
+	err := p.passOn(ctx, batch, ours)
+	if err != nil && !signal.IsPermanent(err) {
+		return signal.WithoutPart(err) // the sender must send all of it again: nothing was absorbed
 	}
 	p.absorb(ctx, batch)
-	return nil
+	return err
 }
 
 // isOurs reports whether the processor takes events of that name.
@@ -115,7 +117,7 @@ func isOurs(name string) bool {
 func (p *rawOutputProcessor[T]) passOn(ctx context.Context, batch T, ours int) error {
 	switch {
 	case p.cfg.KeepChunks:
-		return p.next(ctx, p.signal.Without(batch, func(string) bool { return false }))
+		return p.next(ctx, p.signal.Copy(batch))
 	case ours < p.signal.Count(batch):
 		return p.next(ctx, p.signal.Without(batch, isOurs))
 	default:
@@ -140,9 +142,9 @@ func (p *rawOutputProcessor[T]) expireUntil(ctx context.Context) {
 
 // expire ends what is idle since the timeout, and returns how long to wait for the next.
 func (p *rawOutputProcessor[T]) expire(ctx context.Context, now time.Time) time.Duration {
-	p.update(ctx, func(t *assembly.Table) {
+	p.deliver(ctx, p.update(func(t *assembly.Table) {
 		t.Expire(now.Add(-p.cfg.IdleTimeout), uint64(now.UnixNano()))
-	})
+	}))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if touched, ok := p.table.LeastRecent(); ok {
@@ -151,8 +153,8 @@ func (p *rawOutputProcessor[T]) expire(ctx context.Context, now time.Time) time.
 	return p.cfg.IdleTimeout
 }
 
-// update changes the table inside the lock and delivers what ended outside it.
-func (p *rawOutputProcessor[T]) update(ctx context.Context, change func(*assembly.Table)) {
+// update changes the table inside the lock, and returns the outputs that ended, to be delivered outside it.
+func (p *rawOutputProcessor[T]) update(change func(*assembly.Table)) []assembly.Ended {
 	p.mu.Lock()
 	p.table.Hold(p.outbox.size())
 	change(p.table)
@@ -165,25 +167,23 @@ func (p *rawOutputProcessor[T]) update(ctx context.Context, change func(*assembl
 
 	p.telemetry.addPending(delta)
 	p.telemetry.addEmpty(empty)
-	p.deliver(ctx, ended)
-	if len(ended) > 0 {
-		p.makeRoom(ctx)
-	}
+	return ended
 }
 
-// makeRoom evicts outputs where what the next component just refused is too much beside them.
+// makeRoom evicts outputs where what the next component refused is too much beside them.
 func (p *rawOutputProcessor[T]) makeRoom(ctx context.Context) {
-	p.mu.Lock()
-	p.table.Hold(p.outbox.size())
-	over := p.table.IsOver()
-	p.mu.Unlock()
-	if over {
-		p.update(ctx, func(t *assembly.Table) { t.MakeRoom(uint64(time.Now().UnixNano())) })
+	now := uint64(time.Now().UnixNano())
+	for {
+		ended := p.update(func(t *assembly.Table) { t.MakeRoom(now) })
+		if len(ended) == 0 {
+			return
+		}
+		p.deliver(ctx, ended)
 	}
 }
 
-// flushedAtOnce is how many outputs Shutdown makes records of at a time.
-const flushedAtOnce = 256
+// flushedAtOnce is how many outputs Shutdown ends under one lock.
+const flushedAtOnce = 4096
 
 // Shutdown implements component.Component: it writes what is in flight. It may come before Start, and again.
 func (p *rawOutputProcessor[T]) Shutdown(ctx context.Context) error {
@@ -192,6 +192,8 @@ func (p *rawOutputProcessor[T]) Shutdown(ctx context.Context) error {
 }
 
 func (p *rawOutputProcessor[T]) shutdown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, shutdownPatience)
+	defer cancel()
 	if p.stop != nil {
 		p.stop(errStopped)
 	}
@@ -199,30 +201,29 @@ func (p *rawOutputProcessor[T]) shutdown(ctx context.Context) error {
 	errLoops := waitFor(ctx, 0, p.loops.Wait)
 	errFlush := waitFor(ctx, lastMoment, func() {
 		p.flush(ctx)
-		if errLoops == nil {
-			p.outbox.close(ctx)
-			return
-		}
-		for _, parcel := range p.outbox.abandon() { // the next component does not let go of the first one that waits
-			p.recordsDropped(parcel.count, atShutdown, errLoops)
-		}
+		p.outbox.close(ctx)
 	})
 	return errors.Join(errInside, errLoops, errFlush)
 }
 
-// lastMoment is how long records are delivered after the context of Shutdown ended: most next components take them at once
-// whatever the context says, and no record is lost then. It ends what waits for one that does not heed its context.
-const lastMoment = time.Second
+const (
+	// shutdownPatience is how long Shutdown waits for next components, all in all: less than orchestrators wait before they
+	// kill. Most give up at once, and not each after a time of its own, when their context ends.
+	shutdownPatience = 15 * time.Second
+	// lastMoment is how much longer it waits then: most next components take records at once whatever the context says, and
+	// none is lost. It ends the wait for one that does not heed its context.
+	lastMoment = time.Second
+)
 
 // flush ends all outputs in flight, some at a time: their records are larger than they are. Nothing stays in the table
 // afterwards, whoever is still inside because Shutdown had no time to wait.
 func (p *rawOutputProcessor[T]) flush(ctx context.Context) {
 	now := uint64(time.Now().UnixNano())
 	for more := true; more; {
-		p.update(ctx, func(t *assembly.Table) {
+		p.deliver(ctx, p.update(func(t *assembly.Table) {
 			more = t.Flush(flushedAtOnce, now)
 			p.stopped = !more
-		})
+		}))
 	}
 }
 
