@@ -38,6 +38,19 @@ func TestOptionTables(t *testing.T) {
 	}
 }
 
+// TestNothingIsLeftToFillIn finds places in the documents that were to be filled in.
+func TestNothingIsLeftToFillIn(t *testing.T) {
+	for _, pattern := range []string{"*.md", "docs/*.md", "*/*/README.md"} {
+		documents, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, document := range documents {
+			content, err := os.ReadFile(document)
+			require.NoError(t, err)
+			assert.NotRegexp(t, `@[A-Z]+@|TODO|FIXME`, string(content), document)
+		}
+	}
+}
+
 // optionTable is a table of options; optionRow is one of its rows.
 var (
 	optionTable = regexp.MustCompile(`(?s)\| option \| default .*?\n\n`)
