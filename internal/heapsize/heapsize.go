@@ -6,7 +6,7 @@ import "go.opentelemetry.io/collector/pdata/pcommon"
 // What pdata allocates beside the bytes of strings, in bytes of a 64-bit machine, with what the allocator rounds up to.
 // TestAgainstTheHeap holds them against reality.
 const (
-	keyValue  = 32 // a key's string header and a value's interface, one element of a map
+	keyValue  = 40 // a key's string header, its index and a value's interface, one element of a map
 	anyValue  = 16 // a value's interface, one element of an array
 	str       = 16 // what a string's value points to: a string header
 	number    = 8  // what a number's value points to

@@ -20,7 +20,7 @@ func Values(t *testing.T, telemetry *componenttest.Telemetry, name string) map[s
 	for _, point := range sum.DataPoints {
 		value := ""
 		for _, label := range point.Attributes.ToSlice() {
-			value += label.Value.Emit()
+			value += label.Value.String()
 		}
 		values[value] += int(point.Value)
 	}

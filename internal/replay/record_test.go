@@ -254,7 +254,7 @@ func TestLargestAge(t *testing.T) {
 	}
 }
 
-// An age is from 0 to 4294 seconds. Chunks of which it cannot tell (after a pause of more than an hour; by a clock that was
+// A packed age is from 0 to 4294 seconds. Chunks of which it cannot tell (after a pause of more than an hour; by a clock that was
 // set back) must not share a record, or its start is wrong.
 func TestAgesThatDoNotFit(t *testing.T) {
 	for _, pair := range [][2]uint64{{10_000, 20_000}, {10_000, 9999}} {

@@ -2,6 +2,7 @@ package signal
 
 import (
 	"errors"
+	"reflect"
 
 	"go.opentelemetry.io/collector/consumer/consumererror"
 )
@@ -9,16 +10,27 @@ import (
 // IsPermanent reports whether a batch was refused for good. Where it went to several components at once, it was only if
 // each that refused it did so for good: the others want it again.
 func IsPermanent(err error) bool {
-	joined, ok := joinedIn(err)
-	if !ok {
-		return consumererror.IsPermanent(err)
+	for ; err != nil; err = errors.Unwrap(err) {
+		if reflect.TypeOf(err) == permanent { // one component says so, whatever its reasons
+			return true
+		}
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			return allPermanent(joined.Unwrap())
+		}
 	}
-	for _, one := range joined {
-		if !IsPermanent(one) {
+	return false
+}
+
+// permanent is the type of errors that are permanent themselves; consumererror.IsPermanent looks into joined ones too.
+var permanent = reflect.TypeOf(consumererror.NewPermanent(nil))
+
+func allPermanent(errs []error) bool {
+	for _, err := range errs {
+		if !IsPermanent(err) {
 			return false
 		}
 	}
-	return len(joined) > 0
+	return len(errs) > 0
 }
 
 // WithoutPart returns what a refusal in part wraps, or any other error as it is: to a sender that must send all of a batch
@@ -43,15 +55,4 @@ func unjoined[E error](err error) (found E, ok bool) {
 		err = errors.Unwrap(err)
 	}
 	return found, false
-}
-
-// joinedIn returns the errors that were joined in err.
-func joinedIn(err error) ([]error, bool) {
-	for err != nil {
-		if joined, ok := err.(interface{ Unwrap() []error }); ok {
-			return joined.Unwrap(), true
-		}
-		err = errors.Unwrap(err)
-	}
-	return nil, false
 }
