@@ -1,6 +1,7 @@
 package rawoutputexporter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -19,55 +20,38 @@ func (e *rawOutputExporter[T]) push(ctx context.Context, batch T) error {
 	defer enc.end()
 
 	e.signal.Walk(batch, enc)
-	failed := e.write(ctx, enc.hours)
-	if e.leavesInQueue() && len(failed) > 0 && len(failed) == len(enc.hours) {
+	if len(enc.hours) > 0 {
+		e.write(ctx, enc.hours)
+	}
+	if e.leavesInQueue(enc.hours) {
 		return errStopped
 	}
 	e.telemetry.addSkipped(enc.skipped)
 	e.drop(enc.malformed, malformed, enc.problem)
-	for _, h := range failed {
-		e.drop(h.records, e.givenUpBecause(h.err), h.err)
+	for _, h := range enc.hours {
+		if h.err != nil {
+			e.drop(h.records, e.givenUpBecause(h.err), h.err)
+		}
 	}
 	return nil
 }
 
-// write writes the lines of each hour, and returns the hours that it gives up.
-func (e *rawOutputExporter[T]) write(ctx context.Context, hours []*hour) (failed []*hour) {
-	if len(hours) == 0 {
-		return nil
+// write writes the lines of each hour: until all are written, patience ends, or the exporter is stopped. What it gives up
+// has an error.
+func (e *rawOutputExporter[T]) write(ctx context.Context, hours []*hour) {
+	if e.cfg.RetryOnFailure.Enabled {
+		e.retry(ctx, hours)
+	} else {
+		e.attempt(hours)
 	}
-	failed, lost := e.attempt(hours)
-	if len(failed) > 0 && e.cfg.RetryOnFailure.Enabled {
-		failed, lost = e.retry(ctx, failed, lost)
-	}
-	failed = append(failed, lost...)
-	var err error
-	if len(failed) > 0 {
-		err = failed[0].err
-	}
-	e.health.report(e.host, err)
-	return failed
-}
-
-// attempt writes the lines of each hour, and returns the hours that failed, and those for which another attempt might write
-// lines twice.
-func (e *rawOutputExporter[T]) attempt(hours []*hour) (failed, lost []*hour) {
+	var failure error
 	for _, h := range hours {
-		h.err = e.writer.Append(h.name, h.lines)
-		switch {
-		case h.err == nil:
-			e.telemetry.addWritten(h.records, len(h.lines))
-		case errors.Is(h.err, hourly.ErrUncertain):
-			lost = append(lost, h)
-		default:
-			failed = append(failed, h)
-		}
+		failure = cmp.Or(failure, h.err)
 	}
-	return failed, lost
+	e.health.report(e.host, failure)
 }
 
-// retry goes on with the hours that failed until all are written, patience ends, or the exporter is stopped.
-func (e *rawOutputExporter[T]) retry(ctx context.Context, failed, lost []*hour) (stillFailed, allLost []*hour) {
+func (e *rawOutputExporter[T]) retry(ctx context.Context, hours []*hour) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(e.stopping, func() { cancel(errStopped) })()
@@ -77,21 +61,29 @@ func (e *rawOutputExporter[T]) retry(ctx context.Context, failed, lost []*hour) 
 		InitialInterval: cfg.InitialInterval, MaxInterval: cfg.MaxInterval,
 		Multiplier: cfg.Multiplier, RandomizationFactor: cfg.RandomizationFactor,
 	}
-	first := true
-	_, _ = backoff.Retry(ctx, func() (struct{}, error) {
-		if first { // it was made already
-			first = false
-			return struct{}{}, failed[0].err
-		}
-		var more []*hour
-		failed, more = e.attempt(failed)
-		lost = append(lost, more...)
-		if len(failed) == 0 {
+	attempt := func() (struct{}, error) {
+		hours = e.attempt(hours)
+		if len(hours) == 0 {
 			return struct{}{}, nil
 		}
-		return struct{}{}, failed[0].err
-	}, backoff.WithBackOff(delays), backoff.WithMaxElapsedTime(cfg.MaxElapsedTime))
-	return failed, lost
+		return struct{}{}, hours[0].err
+	}
+	_, _ = backoff.Retry(ctx, attempt, backoff.WithBackOff(delays), backoff.WithMaxElapsedTime(cfg.MaxElapsedTime))
+}
+
+// attempt writes the lines of each hour, and returns the hours to try again. One that may have been written is not among
+// them: its lines might be there twice.
+func (e *rawOutputExporter[T]) attempt(hours []*hour) (again []*hour) {
+	for _, h := range hours {
+		h.err = e.writer.Append(h.name, h.lines)
+		switch {
+		case h.err == nil:
+			e.telemetry.addWritten(h.records, len(h.lines))
+		case !errors.Is(h.err, hourly.ErrUncertain):
+			again = append(again, h)
+		}
+	}
+	return again
 }
 
 // givenUpBecause is why records are lost whose last attempt failed with err.
@@ -102,7 +94,13 @@ func (e *rawOutputExporter[T]) givenUpBecause(err error) dropReason {
 	return reasonOf(err)
 }
 
-// leavesInQueue reports whether what can't be written stays in a queue on disk, for the next start.
-func (e *rawOutputExporter[T]) leavesInQueue() bool {
-	return e.cfg.hasQueueOnDisk() && e.stopping.Err() != nil
+// leavesInQueue reports whether a batch stays in the queue on disk, for the next start: because the exporter is stopped and
+// could write none of these hours.
+func (e *rawOutputExporter[T]) leavesInQueue(hours []*hour) bool {
+	for _, h := range hours {
+		if h.err == nil || errors.Is(h.err, hourly.ErrUncertain) {
+			return false
+		}
+	}
+	return len(hours) > 0 && e.cfg.hasQueueOnDisk() && e.stopping.Err() != nil
 }

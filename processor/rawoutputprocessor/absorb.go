@@ -46,9 +46,9 @@ func (p *rawOutputProcessor[T]) absorb(ctx context.Context, batch T) {
 	p.signal.Walk(batch, a)
 	a.apply()
 	p.deliver(a.ctx, a.ended)
+	p.makeRoom(a.ctx)
 	a.ctx, a.from, a.scope, a.ended = nil, nil, signal.Scope{}, nil
 	p.absorbers.Put(a)
-	p.makeRoom(ctx)
 }
 
 // Enter implements signal.Visitor.

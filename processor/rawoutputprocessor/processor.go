@@ -198,8 +198,8 @@ func (p *rawOutputProcessor[T]) shutdown(ctx context.Context) error {
 		p.stop(errStopped)
 	}
 	errInside := p.gate.Close(ctx)
-	errLoops := waitFor(ctx, 0, p.loops.Wait)
-	errFlush := waitFor(ctx, lastMoment, func() {
+	errLoops := waitFor(ctx, p.loops.Wait)
+	errFlush := waitFor(ctx, func() {
 		p.flush(ctx)
 		p.outbox.close(ctx)
 	})
@@ -210,8 +210,9 @@ const (
 	// shutdownPatience is how long Shutdown waits for next components, all in all: less than orchestrators wait before they
 	// kill. Most give up at once, and not each after a time of its own, when their context ends.
 	shutdownPatience = 15 * time.Second
-	// lastMoment is how much longer it waits then: most next components take records at once whatever the context says, and
-	// none is lost. It ends the wait for one that does not heed its context.
+	// lastMoment is how much longer it waits then, for the loops to end and for the last records to be taken: most next
+	// components take them at once whatever the context says, and none is lost. It ends the wait for one that does not heed
+	// its context.
 	lastMoment = time.Second
 )
 
@@ -227,9 +228,9 @@ func (p *rawOutputProcessor[T]) flush(ctx context.Context) {
 	}
 }
 
-// waitFor waits for f to return, or returns the context's error if that takes too long: longer than the context lasts by
-// more than the extra time.
-func waitFor(ctx context.Context, extra time.Duration, f func()) error {
+// waitFor waits for f to return, or returns the context's error if that takes too long: to a last moment after the context
+// ended.
+func waitFor(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -240,7 +241,7 @@ func waitFor(ctx context.Context, extra time.Duration, f func()) error {
 		return nil
 	case <-ctx.Done():
 	}
-	timer := time.NewTimer(extra)
+	timer := time.NewTimer(lastMoment)
 	defer timer.Stop()
 	select {
 	case <-done:

@@ -360,6 +360,16 @@ func TestShutdown(t *testing.T) {
 	assert.Len(t, f.next.texts(t), 2)
 }
 
+// A context that is done already loses nothing where the next component takes records whatever the context says.
+func TestShutdownWithADoneContext(t *testing.T) {
+	f := newFixture(t, nil)
+	require.NoError(t, f.ConsumeLogs(t.Context(), batch(chunkOf("1", "a"))))
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, f.Shutdown(done))
+	assert.Equal(t, []string{"a"}, f.next.texts(t))
+}
+
 // A great many outputs in one batch, of which few may be in flight: every one is written, and little is kept.
 func TestManyOutputs(t *testing.T) {
 	const outputs = 100_000
