@@ -54,7 +54,7 @@ func (e *encoder) Visit(event signal.Event) {
 		finishedAt = uint64(e.now.UnixNano())
 	}
 	startedAt := event.Start
-	if startedAt == 0 {
+	if startedAt == 0 || startedAt > finishedAt {
 		startedAt = finishedAt
 	}
 	r, err := e.reader.Read(event.Attributes, startedAt, finishedAt)

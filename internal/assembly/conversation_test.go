@@ -80,7 +80,7 @@ func chunkOf(request string, frames ...string) *saidChunk {
 
 func (s *saidChunk) index(index uint32) *saidChunk        { s.OutputIndex = index; return s }
 func (s *saidChunk) final() *saidChunk                    { s.IsFinal = true; return s }
-func (s *saidChunk) text(text string) *saidChunk          { s.Text = text; return s }
+func (s *saidChunk) text(text string) *saidChunk          { s.Text, s.HasText = text, true; return s }
 func (s *saidChunk) tokens(ids ...uint32) *saidChunk      { s.TokenIDs = ids; return s }
 func (s *saidChunk) aborted(f chunk.Flag) *saidChunk      { s.Aborted = f; return s }
 func (s *saidChunk) streaming(f chunk.Flag) *saidChunk    { s.Streaming = f; return s }

@@ -89,7 +89,7 @@ func (o *modelled) absorb(s *saidChunk) {
 			o.Text += frame
 		}
 	}
-	if s.Text != "" {
+	if s.HasText {
 		o.Text = s.Text
 	}
 	o.TokenIDs = append(o.TokenIDs, s.TokenIDs...)

@@ -69,7 +69,7 @@ func (o *output) absorb(c *chunk.Chunk) {
 		}
 	}
 	o.tokens = append(o.tokens, c.TokenIDs...)
-	if c.Text != "" {
+	if c.HasText {
 		o.setText(c.Text)
 	}
 	o.aborted = c.Aborted.Or(o.aborted)

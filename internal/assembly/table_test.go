@@ -43,6 +43,11 @@ func TestText(t *testing.T) {
 			want:  []string{`r/0 1-3 "Abc" ["a" "b" "c"] inconsistent`},
 		},
 		{
+			name:  "a text that is empty, as a detokenizer can take back what it gave, and the frames after it",
+			steps: []step{chunkOf("r", "a").text("a"), chunkOf("r", "").text(""), chunkOf("r", "b").final()},
+			want:  []string{`r/0 1-3 "b" ["a" "b"] inconsistent`},
+		},
+		{
 			name:  "a later text replaces one that was not its frames",
 			steps: []step{chunkOf("r", "a").text("wrong and long"), chunkOf("r", "b").text("ab"), chunkOf("r", "c").final()},
 			want:  []string{`r/0 1-3 "abc" ["a" "b" "c"]`},

@@ -18,7 +18,9 @@ type Chunk struct {
 
 	Frames   []string // the text that each chunk in the record added, in order; at least one, "" for one without text
 	TokenIDs []uint32
-	Text     string // the full text after the last chunk; empty means that the record carries none
+	// Text is the full text after the last chunk, where HasText is set; it may then be empty.
+	Text    string
+	HasText bool
 
 	IsFinal   bool
 	Aborted   Flag

@@ -78,7 +78,8 @@ func (d *Decoder) chunkAttribute(c *Chunk, p *parts, key string, v pcommon.Value
 		p.frameAges, p.hasFrameAges = v, true
 	case contract.TokenIDsDiff:
 		c.TokenIDs, err = d.numbersOf(v, contract.MaxTokenID)
-	case contract.Text:
+	case contract.Text: // the empty string was absent; empty bytes are an empty text
+		c.HasText = true
 		c.Text, err = attr.Text(v)
 	case contract.IsFinal:
 		c.IsFinal, err = attr.Bool(v)

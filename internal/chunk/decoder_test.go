@@ -130,8 +130,10 @@ func TestChunk(t *testing.T) {
 		},
 		{"no token ids", raw{contract.TokenIDsDiff: []any{}}, func(*Chunk) {}},
 
-		{"the full text", raw{contract.Text: "abc"}, func(c *Chunk) { c.Text = "abc" }},
-		{"the full text as bytes", raw{contract.Text: []byte("\xff")}, func(c *Chunk) { c.Text = "\xff" }},
+		{"the full text", raw{contract.Text: "abc"}, func(c *Chunk) { c.Text, c.HasText = "abc", true }},
+		{"an empty full text, as bytes", raw{contract.Text: []byte{}}, func(c *Chunk) { c.HasText = true }},
+		{"the empty string is no full text", raw{contract.Text: ""}, func(*Chunk) {}},
+		{"the full text as bytes", raw{contract.Text: []byte("\xff")}, func(c *Chunk) { c.Text, c.HasText = "\xff", true }},
 
 		{"final", raw{contract.IsFinal: true}, func(c *Chunk) { c.IsFinal = true }},
 		{"not final", raw{contract.IsFinal: false}, func(*Chunk) {}},

@@ -151,7 +151,7 @@ func (r Record) put(attributes pcommon.Map) {
 	attributes.PutBool(contract.Aborted, last.Aborted)
 	attributes.PutBool(contract.Streaming, last.Streaming)
 	if r.options.FullText == EveryChunk || r.options.FullText == FinalChunk && last.IsFinal {
-		putText(attributes.PutEmpty(contract.Text), string(last.Text))
+		putFullText(attributes, string(last.Text))
 	}
 	r.putTokenIDs(attributes)
 	r.putFrames(attributes)
@@ -180,6 +180,15 @@ func putText(v pcommon.Value, text string) {
 		return
 	}
 	v.SetEmptyBytes().FromRaw([]byte(text))
+}
+
+// putFullText puts a full text, as bytes where it is empty: an empty string would be none.
+func putFullText(attributes pcommon.Map, text string) {
+	if text == "" {
+		attributes.PutEmptyBytes(contract.Text)
+		return
+	}
+	putText(attributes.PutEmpty(contract.Text), text)
 }
 
 func (r Record) putTokenIDs(attributes pcommon.Map) {
