@@ -205,7 +205,7 @@ func batchFrom(instance string, events ...event) plog.Logs {
 	return logs
 }
 
-// chunk is a chunk of output 0 of a request.
+// chunkOf is a chunk of output 0 of a request.
 func chunkOf(request, text string) event {
 	return func(r plog.LogRecord) {
 		r.SetEventName(contract.EventChunk)
@@ -238,7 +238,8 @@ func other(name string) event {
 	}
 }
 
-func with2(e event, change func(pcommon.Map)) event {
+// having is an event with further attributes.
+func having(e event, change func(pcommon.Map)) event {
 	return func(r plog.LogRecord) {
 		e(r)
 		change(r.Attributes())

@@ -227,7 +227,7 @@ func TestRefusedBatchStaysReadable(t *testing.T) {
 			go func() { _, _ = new(plog.ProtoMarshaler).MarshalLogs(offered) }()
 			return errBusy
 		})
-		diverged := with2(chunkOf("1", "a"), func(m pcommon.Map) { m.PutStr(contract.Text, "other") })
+		diverged := having(chunkOf("1", "a"), func(m pcommon.Map) { m.PutStr(contract.Text, "other") })
 		require.NoError(t, f.ConsumeLogs(t.Context(), batch(diverged, final("1", "b"))))
 		time.Sleep(time.Minute)
 		f.next.setRefuse(nil)

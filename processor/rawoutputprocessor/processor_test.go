@@ -59,7 +59,7 @@ func TestMixedBatch(t *testing.T) {
 
 func TestKeepChunks(t *testing.T) {
 	f := newFixture(t, func(cfg *Config) { cfg.KeepChunks = true })
-	sent := batch(final("1", "x"), other("a"), requestEnd("2", "gone"), with2(chunkOf("", "malformed"), func(pcommon.Map) {}))
+	sent := batch(final("1", "x"), other("a"), requestEnd("2", "gone"), having(chunkOf("", "malformed"), func(pcommon.Map) {}))
 	require.NoError(t, f.ConsumeLogs(t.Context(), sent))
 	assert.Equal(t, []string{contract.EventChunk, "a", contract.EventRequestEnd, contract.EventChunk, contract.EventRecord}, f.next.names())
 	assert.Equal(t, []string{"x"}, f.next.texts(t), "the next component spoiled what was passed on, not what is absorbed")
@@ -114,12 +114,12 @@ func TestMalformedChunksAreCounted(t *testing.T) {
 	f := newFixture(t, nil)
 	bad := []event{
 		chunkOf("", secret),
-		with2(chunkOf("1", secret), func(m pcommon.Map) { m.PutStr(contract.OutputIndex, secret) }),
-		with2(chunkOf("1", secret), func(m pcommon.Map) { m.PutInt(contract.OutputIndex, -1) }),
-		with2(chunkOf("1", secret), func(m pcommon.Map) { m.PutDouble(contract.RequestID, 1.5) }),
-		with2(chunkOf("1", secret), func(m pcommon.Map) { m.PutStr(contract.DisaggRequestID, strings.Repeat("x", 257)) }),
-		with2(requestEnd("1", secret), func(m pcommon.Map) { m.PutBool(contract.EndReason, true) }),
-		with2(chunkOf(strings.Repeat("y", 4<<20), secret), func(pcommon.Map) {}),
+		having(chunkOf("1", secret), func(m pcommon.Map) { m.PutStr(contract.OutputIndex, secret) }),
+		having(chunkOf("1", secret), func(m pcommon.Map) { m.PutInt(contract.OutputIndex, -1) }),
+		having(chunkOf("1", secret), func(m pcommon.Map) { m.PutDouble(contract.RequestID, 1.5) }),
+		having(chunkOf("1", secret), func(m pcommon.Map) { m.PutStr(contract.DisaggRequestID, strings.Repeat("x", 257)) }),
+		having(requestEnd("1", secret), func(m pcommon.Map) { m.PutBool(contract.EndReason, true) }),
+		having(chunkOf(strings.Repeat("y", 4<<20), secret), func(pcommon.Map) {}),
 	}
 	require.NoError(t, f.ConsumeLogs(t.Context(), batch(bad...)))
 	assert.Equal(t, map[string]int{"malformed": len(bad)}, f.nonZero(t, chunksMetric))
@@ -152,14 +152,14 @@ func TestMetrics(t *testing.T) {
 	f := newFixture(t, func(cfg *Config) { cfg.MaxPending = 3 })
 	require.NoError(t, f.ConsumeLogs(t.Context(), batch(
 		final("finished", "a"),
-		with2(chunkOf("ended", "b"), func(m pcommon.Map) {
+		having(chunkOf("ended", "b"), func(m pcommon.Map) {
 			m.PutEmptySlice(contract.TextDiff).AppendEmpty().SetStr("b")
 			second, _ := m.Get(contract.TextDiff)
 			second.Slice().AppendEmpty().SetStr("c")
 		}),
 		requestEnd("ended", "gone"),
 		chunkOf("empty", ""), requestEnd("empty", "gone"),
-		with2(final("inconsistent", "a"), func(m pcommon.Map) { m.PutStr(contract.Text, "other") }),
+		having(final("inconsistent", "a"), func(m pcommon.Map) { m.PutStr(contract.Text, "other") }),
 		chunkOf("evicted", "d"), chunkOf("2", "e"), chunkOf("3", "f"), chunkOf("4", "g"),
 	)))
 	assert.Equal(t, map[string]int{"accepted": 9}, f.nonZero(t, chunksMetric), "a record with two chunks counts twice")
@@ -270,7 +270,7 @@ func TestNoSourceWarnsOnce(t *testing.T) {
 // The record says where its first chunk came from, and what its chunks said beside the contract.
 func TestRecordKeepsItsPlace(t *testing.T) {
 	f := newFixture(t, nil)
-	first := batch(with2(chunkOf("1", "a"), func(m pcommon.Map) { m.PutStr("model", "m1"); m.PutStr("raw_output.frames", "not mine") }))
+	first := batch(having(chunkOf("1", "a"), func(m pcommon.Map) { m.PutStr("model", "m1"); m.PutStr("raw_output.frames", "not mine") }))
 	resource := first.ResourceLogs().At(0)
 	resource.SetSchemaUrl("resource schema")
 	resource.Resource().Attributes().PutStr("deployment", "blue")
@@ -280,7 +280,7 @@ func TestRecordKeepsItsPlace(t *testing.T) {
 	resource.ScopeLogs().At(0).LogRecords().At(0).SetSpanID(pcommon.SpanID{2})
 	require.NoError(t, f.ConsumeLogs(t.Context(), first))
 	require.NoError(t, f.ConsumeLogs(t.Context(), batch(
-		with2(final("1", "b"), func(m pcommon.Map) { m.PutStr("model", "m2"); m.PutInt("finish", 1) }))))
+		having(final("1", "b"), func(m pcommon.Map) { m.PutStr("model", "m2"); m.PutInt("finish", 1) }))))
 
 	require.Len(t, f.next.taken, 1)
 	got := f.next.taken[0].ResourceLogs().At(0)
