@@ -41,12 +41,16 @@ type Config struct {
 // Unmarshal implements confmap.Unmarshaler. YAML reads 0640 without quotes as a number in base 8, which would be refused
 // with a sentence about types.
 func (cfg *Config) Unmarshal(conf *confmap.Conf) error {
+	err := conf.Unmarshal(cfg)
+	if err == nil {
+		return nil
+	}
 	for _, field := range [...]string{"file_permissions", "directory_permissions"} {
 		if number, ok := conf.Get(field).(int); ok {
-			return fmt.Errorf(`%s is the number %d: it must be an octal string in quotes, from "0000" to "0777"`, field, number)
+			err = errors.Join(err, fmt.Errorf(`%s is the number %d: it must be an octal string in quotes, from "0000" to "0777"`, field, number))
 		}
 	}
-	return conf.Unmarshal(cfg)
+	return err
 }
 
 // mostWait is how long a caller waits at the most.
@@ -110,6 +114,9 @@ func (cfg *Config) validateRetry() error {
 		errs = append(errs, fmt.Errorf("retry_on_failure.max_interval is %v: it must be at least initial_interval, which is %v",
 			retry.MaxInterval, retry.InitialInterval))
 	}
+	if !(retry.RandomizationFactor >= 0 && retry.RandomizationFactor <= 1) { // also where it is no number
+		errs = append(errs, fmt.Errorf("retry_on_failure.randomization_factor is %v: it must be from 0 to 1", retry.RandomizationFactor))
+	}
 	if !(retry.Multiplier >= 1) { // also where it is no number
 		errs = append(errs, fmt.Errorf("retry_on_failure.multiplier is %v: it must be at least 1", retry.Multiplier))
 	}
@@ -129,6 +136,10 @@ func (cfg *Config) validateQueue() error {
 	if queue.NumConsumers <= 0 {
 		errs = append(errs, fmt.Errorf("sending_queue.num_consumers is %d: it must be above 0", queue.NumConsumers))
 	}
+	if queue.Batch.HasValue() && queue.Batch.Get().Sizer == exporterhelper.RequestSizerTypeBytes && queue.Batch.Get().MaxSize > 0 {
+		errs = append(errs, fmt.Errorf("sending_queue.batch.max_size is %d bytes: it must be 0 with sizer bytes, as the queue would drop larger "+
+			"records uncounted; use sizer items", queue.Batch.Get().MaxSize))
+	}
 	return errors.Join(errs...)
 }
 
@@ -145,6 +156,11 @@ func (cfg *Config) validateWait() error {
 	return fmt.Errorf("retry_on_failure.max_elapsed_time is %v: a caller waits for it where no sending_queue stands between, "+
 		"so that it must be above 0 and at most %v; set sending_queue (without wait_for_result) to try longer",
 		retry.MaxElapsedTime, mostWait)
+}
+
+// callerMayBlock reports whether a caller may wait at the queue.
+func (cfg *Config) callerMayBlock() bool {
+	return cfg.QueueConfig.HasValue() && (cfg.QueueConfig.Get().BlockOnOverflow || cfg.QueueConfig.Get().WaitForResult)
 }
 
 // callerWaits reports whether a caller waits until its records are written or dropped.

@@ -45,6 +45,8 @@ func TestConfig(t *testing.T) {
 		"no_interval":          {err: "retry_on_failure.initial_interval is 0s: it must be at least 10ms"},
 		"negative_interval":    {err: "retry_on_failure.initial_interval is -1s: it must be at least 10ms"},
 		"max_below_initial":    {err: "retry_on_failure.max_interval is 500ms: it must be at least initial_interval, which is 1s"},
+		"no_number":            {err: "retry_on_failure.randomization_factor is NaN: it must be from 0 to 1"},
+		"batch_of_bytes":       {err: "sending_queue.batch.max_size is 1000000 bytes: it must be 0 with sizer bytes"},
 		"shrinking":            {err: "retry_on_failure.multiplier is 0.5: it must be at least 1"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -116,8 +116,14 @@ func (e *rawOutputExporter[T]) consume(ctx context.Context, batch T) error {
 		return nil
 	}
 	defer e.gate.Leave()
+	if e.cfg.callerMayBlock() {
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(e.stopping, func() { cancel(errStopped) })()
+	}
 	if err := e.enqueue(ctx, batch); err != nil {
-		e.dropAll(batch, enqueueFailure(err), err)
+		e.dropAll(batch, e.enqueueFailure(err), err)
 	}
 	return nil
 }
@@ -135,11 +141,17 @@ func (e *rawOutputExporter[T]) dropAll(batch T, reason dropReason, err error) {
 }
 
 // enqueueFailure is why the queue did not take a batch: push itself returns no errors.
-func enqueueFailure(err error) dropReason {
-	if errors.Is(err, exporterhelper.ErrQueueIsFull) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+func (e *rawOutputExporter[T]) enqueueFailure(err error) dropReason {
+	switch {
+	case e.stopping.Err() != nil:
+		return atShutdown
+	case errors.Is(err, exporterhelper.ErrQueueIsFull), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return queueFull
+	case e.cfg.hasQueueOnDisk():
+		return ioError
+	default: // larger than the whole queue
 		return queueFull
 	}
-	return ioError
 }
 
 // Shutdown implements component.Component. What waits in a queue in memory is written first, without trying again. It may

@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/exporter/exporterhelper"
 	"go.opentelemetry.io/collector/exporter/exportertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
@@ -317,6 +318,40 @@ func TestCloseFails(t *testing.T) {
 	assert.Equal(t, 1, f.disk.attempts)
 	assert.Equal(t, map[string]int{"disk_full": 1}, f.dropped(t), "perhaps: better said too often than not")
 	f.shutdown(t)
+}
+
+// Callers that wait at a full queue do not hold up Shutdown.
+func TestShutdownWithBlockedCallers(t *testing.T) {
+	for name, change := range map[string]func(*exporterhelper.QueueBatchConfig){
+		"in memory": func(*exporterhelper.QueueBatchConfig) {},
+		"on disk": func(queue *exporterhelper.QueueBatchConfig) {
+			store := component.MustNewID("store")
+			queue.StorageID = &store
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := create(t, func(cfg *Config) {
+					queue := cfg.QueueConfig.GetOrInsertDefault()
+					queue.QueueSize, queue.NumConsumers, queue.BlockOnOverflow = 1, 1, true
+					cfg.RetryOnFailure.MaxElapsedTime = 0
+					change(queue)
+				})
+				kept := &memoryStore{values: map[string][]byte{}}
+				f.host.extensions = map[component.ID]component.Component{component.MustNewID("store"): kept}
+				f.disk.setFail(errBroken)
+				require.NoError(t, f.Start(t.Context(), f.host))
+				for range 4 {
+					go func() { assert.NoError(t, f.ConsumeLogs(context.Background(), batch(recordOf("1", "a")))) }()
+				}
+				time.Sleep(time.Minute)
+				f.shutdown(t)
+				synctest.Wait()
+				assert.GreaterOrEqual(t, f.dropped(t)["shutdown"], 2, "those that waited")
+				assert.Equal(t, f.total(t, droppedMetric), f.dropped(t)["shutdown"])
+			})
+		})
+	}
 }
 
 // A queue on disk keeps what can't be written, across Shutdown, and nothing of it is counted twice.

@@ -51,6 +51,10 @@ func (e *rawOutputExporter[T]) write(ctx context.Context, hours []*hour) {
 	e.health.report(e.host, failure)
 }
 
+// errNotWritten says that there is something to try again. What it failed with does not reach the retries: it might be an
+// error that means something to them.
+var errNotWritten = errors.New("not written")
+
 func (e *rawOutputExporter[T]) retry(ctx context.Context, hours []*hour) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -62,11 +66,10 @@ func (e *rawOutputExporter[T]) retry(ctx context.Context, hours []*hour) {
 		Multiplier: cfg.Multiplier, RandomizationFactor: cfg.RandomizationFactor,
 	}
 	attempt := func() (struct{}, error) {
-		hours = e.attempt(hours)
-		if len(hours) == 0 {
-			return struct{}{}, nil
+		if hours = e.attempt(hours); len(hours) > 0 {
+			return struct{}{}, errNotWritten
 		}
-		return struct{}{}, hours[0].err
+		return struct{}{}, nil
 	}
 	_, _ = backoff.Retry(ctx, attempt, backoff.WithBackOff(delays), backoff.WithMaxElapsedTime(cfg.MaxElapsedTime))
 }

@@ -185,6 +185,7 @@ func TestCutFails(t *testing.T) {
 	require.Equal(t, "write", f.failed)
 	assert.ErrorIs(t, err, errFault)
 	assert.ErrorIs(t, err, errCut)
+	assert.ErrorIs(t, err, ErrUncertain, "to append it again might double lines")
 	assert.Zero(t, f.open)
 	require.NoError(t, w.Append(hour, []byte("next\n")))
 	assert.Equal(t, "tor\nnext\n", f.files[file])

@@ -1,7 +1,8 @@
 // Package hourly appends lines to the hourly files of a directory, <directory>/<hour>/raw-<pid>.jsonl. It knows neither
 // what a line means nor when to try again.
 //
-// A call to Append writes its lines in one piece or not at all: what a failed or short write left of them is cut off again.
+// A call to Append writes its lines in one piece or not at all: what a failed or short write left of them is cut off again,
+// and where that fails too, the error says so (ErrUncertain).
 // Where a file ends within a line, that line is ended first, so that it spoils no other.
 // Files are opened for each call, below the directory whatever links may be in it, so that one that was moved or deleted is
 // made anew; nothing is held in between.
@@ -73,9 +74,10 @@ func (w *Writer) Append(hour string, lines []byte) error {
 	return err
 }
 
-// ErrUncertain says that the lines were written, but the file could not be closed: on a network file system that may mean
-// that they are lost. To append them again might double them.
-var ErrUncertain = errors.New("written, but perhaps not kept")
+// ErrUncertain says that some of the lines may be in the file: what a failed write left of them could not be cut off, or the
+// file could not be closed, which on a network file system may mean that they are lost. To append them again might double
+// them.
+var ErrUncertain = errors.New("perhaps written in part, or not kept")
 
 // appendWhole appends the lines, or leaves the file as it was.
 func appendWhole(file File, lines []byte) error {
@@ -90,11 +92,12 @@ func appendWhole(file File, lines []byte) error {
 	if torn {
 		lines = append([]byte{'\n'}, lines...)
 	}
-	if _, err = file.Write(lines); err == nil {
-		return nil
+	written, err := file.Write(lines)
+	if err == nil || written == 0 {
+		return err
 	}
 	if errCut := file.Truncate(size); errCut != nil {
-		return errors.Join(err, fmt.Errorf("cut off what was written of it: %w", errCut))
+		return fmt.Errorf("%w: %w, and then %w", ErrUncertain, err, errCut)
 	}
 	return err
 }

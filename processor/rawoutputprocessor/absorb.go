@@ -19,7 +19,6 @@ const stepsAtOnce = 256
 // absorber takes one batch apart and adds it to the table. It is used again for the next one.
 type absorber[T any] struct {
 	processor *rawOutputProcessor[T]
-	ctx       context.Context // of the sender, without its cancellation
 	now       time.Time
 	scope     signal.Scope
 	from      *assembly.From // of scope; nil until it has an event of ours
@@ -38,17 +37,26 @@ type step struct {
 	isEnd bool
 }
 
+// deliveryPatience is how long the delivery of the records that a batch ended keeps its sender waiting; what is not taken by
+// then waits to be sent again. It is shorter than senders usually wait before they send a batch again, whose chunks are
+// absorbed already.
+const deliveryPatience = 5 * time.Second
+
 // absorb adds the chunks and request ends of a batch to the outputs in flight, and delivers the records of those that end.
-// Delivery does not end with the sender's patience: its chunks are absorbed.
+// Delivery does not end with the sender's own context: its chunks are absorbed.
 func (p *rawOutputProcessor[T]) absorb(ctx context.Context, batch T) {
 	a := p.absorbers.Get().(*absorber[T])
-	a.ctx, a.now = context.WithoutCancel(ctx), time.Now()
+	a.now = time.Now()
 	p.signal.Walk(batch, a)
 	a.apply()
-	p.deliver(a.ctx, a.ended)
-	p.makeRoom(a.ctx)
-	a.ctx, a.from, a.scope, a.ended = nil, nil, signal.Scope{}, nil
+	ended := a.ended
+	a.from, a.scope, a.ended = nil, signal.Scope{}, nil
 	p.absorbers.Put(a)
+
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deliveryPatience)
+	defer cancel()
+	p.deliver(ctx, ended)
+	p.makeRoom(ctx)
 }
 
 // Enter implements signal.Visitor.

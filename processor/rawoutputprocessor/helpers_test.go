@@ -37,14 +37,14 @@ const (
 // component that changes data may.
 type next struct {
 	mu       sync.Mutex
-	refuse   func(plog.Logs) error // nil takes everything
+	refuse   func(context.Context, plog.Logs) error // nil takes everything
 	taken    []plog.Logs
 	contexts []context.Context
 	attempts int
 }
 
 func (n *next) consume(ctx context.Context, batch plog.Logs) error {
-	if err := n.offer(batch); err != nil {
+	if err := n.offer(ctx, batch); err != nil {
 		return err
 	}
 	n.mu.Lock()
@@ -56,7 +56,7 @@ func (n *next) consume(ctx context.Context, batch plog.Logs) error {
 	return nil
 }
 
-func (n *next) offer(batch plog.Logs) error {
+func (n *next) offer(ctx context.Context, batch plog.Logs) error {
 	n.mu.Lock()
 	n.attempts++
 	refuse := n.refuse
@@ -64,7 +64,7 @@ func (n *next) offer(batch plog.Logs) error {
 	if refuse == nil {
 		return nil
 	}
-	return refuse(batch)
+	return refuse(ctx, batch)
 }
 
 func spoil(batch plog.Logs) {
@@ -74,7 +74,20 @@ func spoil(batch plog.Logs) {
 func (n *next) setRefuse(refuse func(plog.Logs) error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.refuse = refuse
+	n.refuse = nil
+	if refuse != nil {
+		n.refuse = func(_ context.Context, batch plog.Logs) error { return refuse(batch) }
+	}
+}
+
+// refuseIn is setRefuse for what looks at the context.
+func (n *next) refuseIn(refuse func(context.Context) error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.refuse = nil
+	if refuse != nil {
+		n.refuse = func(ctx context.Context, _ plog.Logs) error { return refuse(ctx) }
+	}
 }
 
 // count returns how many batches were offered.

@@ -16,7 +16,7 @@ import (
 type outbox[T any] struct {
 	signal  signal.Signal[T]
 	next    signal.Consume[T]
-	limit   int64 // of bytes
+	hasRoom func(bytes int64) bool // reports whether so much may wait
 	resized func(bytes int64)
 	dropped func(records int, reason dropReason, err error)
 	wake    chan struct{} // has an element when something began to wait
@@ -29,10 +29,11 @@ type outbox[T any] struct {
 }
 
 func newOutbox[T any](
-	sig signal.Signal[T], next signal.Consume[T], limit int64, resized func(int64), dropped func(int, dropReason, error),
+	sig signal.Signal[T], next signal.Consume[T],
+	hasRoom func(int64) bool, resized func(int64), dropped func(int, dropReason, error),
 ) *outbox[T] {
 	return &outbox[T]{
-		signal: sig, next: next, limit: limit, resized: resized, dropped: dropped, wake: make(chan struct{}, 1),
+		signal: sig, next: next, hasRoom: hasRoom, resized: resized, dropped: dropped, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -69,7 +70,10 @@ func (o *outbox[T]) attempt(ctx context.Context, p *parcel[T]) (*parcel[T], erro
 		return nil, nil
 	}
 	left := p.left(o.signal, err)
-	if signal.IsPermanent(err) {
+	switch {
+	case left.count == 0: // refused in part, of which nothing is left
+		return nil, nil
+	case signal.IsPermanent(err):
 		o.dropped(left.count, rejected, err)
 		return nil, nil
 	}
@@ -95,7 +99,7 @@ func (o *outbox[T]) keep(p *parcel[T]) (dropReason, bool) {
 	switch {
 	case o.closed:
 		return atShutdown, false
-	case o.bytes+p.bytes > o.limit:
+	case !o.hasRoom(o.bytes + p.bytes):
 		return queueFull, false
 	}
 	o.waiting = append(o.waiting, p)
@@ -150,13 +154,23 @@ const (
 	lastRetry  = 5 * time.Second
 )
 
-// retryUntil delivers what waits, in order, until the context is done.
-func (o *outbox[T]) retryUntil(ctx context.Context) {
+// errRefused says that a parcel waits on. What the next component said does not reach the retries: it might be an error that
+// means something to them.
+var errRefused = errors.New("refused")
+
+// retryUntil delivers what waits, in order, until the context is done. An attempt that is under way then goes on until
+// the other context is.
+func (o *outbox[T]) retryUntil(ctx, attempts context.Context) {
 	delays := &backoff.ExponentialBackOff{
 		InitialInterval: firstRetry, MaxInterval: lastRetry,
 		Multiplier: backoff.DefaultMultiplier, RandomizationFactor: backoff.DefaultRandomizationFactor,
 	}
-	retry := func() (struct{}, error) { return struct{}{}, o.retryFirst(ctx) }
+	retry := func() (struct{}, error) {
+		if o.retryFirst(attempts) != nil {
+			return struct{}{}, errRefused
+		}
+		return struct{}{}, nil
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -183,37 +197,36 @@ func (o *outbox[T]) retryFirst(ctx context.Context) error {
 }
 
 // close tries everything that waits once more, while the context lasts, and drops what is still refused. Nothing waits
-// afterwards.
+// afterwards; what is being tried meanwhile is its holder's.
 func (o *outbox[T]) close(ctx context.Context) {
-	for o.hasTakeable() {
-		if err := o.retryFirst(ctx); err != nil {
-			o.dropFirst(err)
-			if ctx.Err() != nil {
-				break
-			}
+	for o.hasTakeable() && ctx.Err() == nil {
+		p := o.take()
+		left, err := o.attempt(ctx, p)
+		o.putBack(nil)
+		if err != nil {
+			o.dropped(left.count, atShutdown, err)
 		}
 	}
-	o.mu.Lock()
-	o.closed = true
-	o.mu.Unlock()
-	for o.hasTakeable() {
-		o.dropFirst(context.Cause(ctx))
+	for _, p := range o.abandon() {
+		o.dropped(p.count, atShutdown, context.Cause(ctx))
 	}
 }
 
-// hasTakeable reports whether a parcel waits that is not being tried.
+// hasTakeable reports whether a parcel waits while none is being tried.
 func (o *outbox[T]) hasTakeable() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.retried == nil && len(o.waiting) > 0
 }
 
-// dropFirst drops the first parcel that waits.
-func (o *outbox[T]) dropFirst(err error) {
-	p := o.take()
-	if p == nil {
-		return
+// abandon lets nothing wait any more, and returns what did.
+func (o *outbox[T]) abandon() []*parcel[T] {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	waiting := o.waiting
+	o.waiting, o.closed = nil, true
+	for _, p := range waiting {
+		o.resize(-p.bytes)
 	}
-	o.putBack(nil)
-	o.dropped(p.count, atShutdown, err)
+	return waiting
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/consumer/consumererror"
@@ -145,12 +146,12 @@ func TestWaitingIsMerged(t *testing.T) {
 func TestOneBatchOneDelivery(t *testing.T) {
 	f := newFixture(t, func(cfg *Config) { cfg.MaxPending = 1 })
 	var events []event
-	for i := range 2000 {
+	for i := range 500 {
 		events = append(events, chunkOf(fmt.Sprint("evicted", i), "e"), final(fmt.Sprint("finished", i), "f"))
 	}
 	require.NoError(t, f.ConsumeLogs(t.Context(), batch(events...)))
 	assert.Equal(t, 1, f.next.count())
-	assert.Len(t, f.next.texts(t), 3999)
+	assert.Len(t, f.next.texts(t), 999)
 	f.shutdown(t)
 }
 
@@ -190,6 +191,85 @@ func TestShutdownIsBounded(t *testing.T) {
 	})
 }
 
+// A next component that takes its time does not keep a sender longer than senders have patience for: what it does not take
+// by then waits.
+func TestSenderIsKeptForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		f.next.refuseIn(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		began := time.Now()
+		require.NoError(t, f.ConsumeLogs(t.Context(), batch(final("1", "a"))))
+		assert.Equal(t, deliveryPatience, time.Since(began))
+		assert.Positive(t, f.total(t, bytesMetric))
+		f.next.refuseIn(nil)
+		f.shutdown(t)
+		assert.Equal(t, []string{"a"}, f.next.texts(t))
+	})
+}
+
+// An attempt that is under way at Shutdown ends by itself: broken off, it would be made twice.
+func TestAttemptAcrossShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		f.next.setRefuse(refuseAll)
+		require.NoError(t, f.ConsumeLogs(t.Context(), batch(final("1", "a"))))
+		f.next.refuseIn(func(ctx context.Context) error {
+			select {
+			case <-time.After(3 * time.Second):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		time.Sleep(time.Second)
+		f.shutdown(t)
+		assert.Equal(t, []string{"a"}, f.next.texts(t))
+		assert.Equal(t, 2, f.next.count())
+		assert.Equal(t, 0, f.total(t, droppedMetric))
+	})
+}
+
+// What a next component says must not mean anything to the retries.
+func TestRefusedWithAnErrorOfTheRetries(t *testing.T) {
+	for _, refusal := range []error{backoff.Permanent(errBusy), backoff.RetryAfter(0)} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t, nil)
+			f.next.setRefuse(func(plog.Logs) error { return refusal })
+			require.NoError(t, f.ConsumeLogs(t.Context(), batch(final("1", "a"))))
+			time.Sleep(time.Minute)
+			assert.Less(t, f.next.count(), 60)
+			f.next.setRefuse(nil)
+			f.shutdown(t)
+			assert.Equal(t, []string{"a"}, f.next.texts(t))
+		})
+	}
+}
+
+// A refusal in part of which nothing is left is none.
+func TestRefusedInNoPart(t *testing.T) {
+	f := newFixture(t, nil)
+	f.next.setRefuse(func(plog.Logs) error { return consumererror.NewLogs(errBusy, plog.NewLogs()) })
+	require.NoError(t, f.ConsumeLogs(t.Context(), batch(final("1", "a"))))
+	f.shutdown(t)
+	assert.Equal(t, 1, f.next.count())
+	assert.Equal(t, 0, f.total(t, droppedMetric))
+}
+
+// Where an output has to go while the next component refuses, one goes: to let it wait would free nothing.
+func TestEvictionWhileRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, func(cfg *Config) { cfg.MaxPendingBytes = 1 << 20 })
+		f.next.setRefuse(refuseAll)
+		for i := 0; f.total(t, droppedMetric) == 0; i++ {
+			require.NoError(t, f.ConsumeLogs(t.Context(), batch(chunkOf(fmt.Sprint(i), strings.Repeat("x", 8000)))))
+		}
+		assert.Equal(t, map[string]int{"evicted": 1}, f.nonZero(t, recordsMetric))
+		assert.Equal(t, map[string]int{"queue_full": 1}, f.nonZero(t, droppedMetric))
+		assert.Greater(t, f.total(t, pendingMetric), 100)
+		f.shutdown(t)
+	})
+}
+
 // A parcel that a next component holds on to across Shutdown is counted once, by who holds it.
 func TestHeldAcrossShutdown(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -207,9 +287,14 @@ func TestHeldAcrossShutdown(t *testing.T) {
 				require.NoError(t, f.ConsumeLogs(t.Context(), batch(final("1", "a"))))
 				f.next.setRefuse(func(plog.Logs) error { time.Sleep(time.Hour); return test.finally })
 				time.Sleep(time.Second) // it is tried again, and held
+				for range 10 {
+					require.NoError(t, f.ConsumeLogs(t.Context(), batch(final("behind", "b"))))
+				}
 				require.Error(t, f.Shutdown(t.Context()))
+				assert.Equal(t, map[string]int{"shutdown": 10}, f.nonZero(t, droppedMetric), "those behind it")
 				time.Sleep(2 * time.Hour)
 				synctest.Wait()
+				test.want["shutdown"] += 10
 				assert.Equal(t, test.want, f.nonZero(t, droppedMetric))
 				assert.Equal(t, 0, f.total(t, bytesMetric))
 			})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -36,11 +37,15 @@ type rawOutputProcessor[T any] struct {
 	mu       sync.Mutex // guards what follows
 	table    *assembly.Table
 	reported pending
-	stopped  bool // nothing stays in the table any more
+	stopped  bool         // nothing stays in the table any more
+	inFlight atomic.Int64 // the table's bytes, for those without the lock
 
-	gate         gate.Gate
-	stop         context.CancelCauseFunc // ends the loops; nil before Start
-	loops        sync.WaitGroup
+	gate        gate.Gate
+	stop        context.CancelCauseFunc // ends the loops; nil before Start
+	loops       sync.WaitGroup
+	attempts    context.Context // of the loops' deliveries
+	endAttempts context.CancelCauseFunc
+
 	shutdownOnce sync.Once
 	shutdownErr  error
 }
@@ -61,9 +66,16 @@ func newProcessor[T any](cfg *Config, set processor.Settings, sig signal.Signal[
 		}),
 	}
 	p.absorbers.New = func() any { return &absorber[T]{processor: p} }
-	// Half of the memory: a next component that is away for long must not leave the outputs in flight without any.
-	p.outbox = newOutbox(sig, next, cfg.MaxPendingBytes/2, telemetry.addRefusedBytes, p.recordsDropped)
+	p.outbox = newOutbox(sig, next, p.mayWait, telemetry.addRefusedBytes, p.recordsDropped)
+	p.attempts, p.endAttempts = context.WithCancelCause(context.Background())
 	return p, nil
+}
+
+// mayWait reports whether so many bytes of refused records may be kept: beside the outputs in flight, as evicting one that
+// must wait then frees nothing, and in half of the memory at the most, as a next component that is away for long must not
+// leave outputs without any.
+func (p *rawOutputProcessor[T]) mayWait(bytes int64) bool {
+	return bytes <= p.cfg.MaxPendingBytes/2 && bytes+p.inFlight.Load() <= p.cfg.MaxPendingBytes
 }
 
 // Capabilities implements processor.Logs and processor.Traces. Batches are copied where they are changed, so that a sender
@@ -76,7 +88,7 @@ func (*rawOutputProcessor[T]) Capabilities() consumer.Capabilities {
 func (p *rawOutputProcessor[T]) Start(context.Context, component.Host) error {
 	ctx, stop := context.WithCancelCause(context.Background())
 	p.stop = stop
-	p.loops.Go(func() { p.outbox.retryUntil(ctx) })
+	p.loops.Go(func() { p.outbox.retryUntil(ctx, p.attempts) })
 	if p.cfg.IdleTimeout > 0 {
 		p.loops.Go(func() { p.expireUntil(ctx) })
 	}
@@ -135,7 +147,7 @@ func (p *rawOutputProcessor[T]) expireUntil(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-timer.C:
-			timer.Reset(p.expire(ctx, now))
+			timer.Reset(p.expire(p.attempts, now))
 		}
 	}
 }
@@ -161,6 +173,7 @@ func (p *rawOutputProcessor[T]) update(change func(*assembly.Table)) []assembly.
 	if p.stopped {
 		p.table.Flush(p.table.Len(), uint64(time.Now().UnixNano()))
 	}
+	p.inFlight.Store(p.table.Bytes())
 	ended, empty := p.table.TakeEnded()
 	delta := p.reported.moveTo(pending{outputs: int64(p.table.Len()), bytes: p.table.Bytes()})
 	p.mu.Unlock()
@@ -197,8 +210,11 @@ func (p *rawOutputProcessor[T]) shutdown(ctx context.Context) error {
 	if p.stop != nil {
 		p.stop(errStopped)
 	}
-	errInside := p.gate.Close(ctx)
-	errLoops := waitFor(ctx, p.loops.Wait)
+	inside, cancelInside := context.WithTimeout(ctx, shutdownPatience/2)
+	defer cancelInside()
+	defer context.AfterFunc(inside, func() { p.endAttempts(errStopped) })()
+	errInside := p.gate.Close(inside)
+	errLoops := waitFor(inside, p.loops.Wait)
 	errFlush := waitFor(ctx, func() {
 		p.flush(ctx)
 		p.outbox.close(ctx)
@@ -208,7 +224,8 @@ func (p *rawOutputProcessor[T]) shutdown(ctx context.Context) error {
 
 const (
 	// shutdownPatience is how long Shutdown waits for next components, all in all: less than orchestrators wait before they
-	// kill. Most give up at once, and not each after a time of its own, when their context ends.
+	// kill. Half of it is for what is under way. Most give up at once, and not each after a time of its own, when their
+	// context ends.
 	shutdownPatience = 15 * time.Second
 	// lastMoment is how much longer it waits then, for the loops to end and for the last records to be taken: most next
 	// components take them at once whatever the context says, and none is lost. It ends the wait for one that does not heed

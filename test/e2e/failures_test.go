@@ -132,6 +132,18 @@ func TestFilesAreNotForEverybody(t *testing.T) {
 	}
 }
 
+// Permissions may come from the environment, where a number of base 8 is a text.
+func TestPermissionsFromTheEnvironment(t *testing.T) {
+	p := onePipeline(t, "logs")
+	p.exporter = `file_permissions: "${env:RAW_OUTPUT_FILE_PERMISSIONS}", directory_permissions: "${env:RAW_OUTPUT_NO_SUCH_VARIABLE:-0700}"`
+	c := start(t, []string{configOf(p)}, "RAW_OUTPUT_FILE_PERMISSIONS=0600")
+	send(t, p, finished("one", 1), aServer)
+	stop(t, c)
+	info, err := os.Stat(filepath.Join(p.directory, theHour, fmt.Sprintf("raw-%d.jsonl", c.PID())))
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
 // What is in flight when the Collector is asked to stop is written, and says so.
 func TestShutdownWritesWhatIsInFlight(t *testing.T) {
 	p := onePipeline(t, "logs")
