@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// HourLen is the length of an hour's name, the first characters of a time: 2026-11-04T05.
-const HourLen = len("2006-01-02T15")
+// hourLayout is that of an hour's name, the first characters of a time.
+const hourLayout = "2006-01-02T15"
 
 // AppendHour appends the name of the hour of a time in nanoseconds since 1970.
 func AppendHour(dst []byte, nanos uint64) []byte {
-	return utc(nanos).AppendFormat(dst, "2006-01-02T15")
+	return utc(nanos).AppendFormat(dst, hourLayout)
 }
 
 // AppendLine appends the record's line, its newline included. It is valid JSON in valid UTF-8 whatever the strings hold:

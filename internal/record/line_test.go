@@ -241,8 +241,8 @@ func TestAppendHour(t *testing.T) {
 	} {
 		got := AppendHour(nil, nanos)
 		assert.Equal(t, want, string(got))
-		assert.Len(t, got, HourLen)
-		assert.Equal(t, want, string(AppendTime(nil, nanos)[:HourLen]), "an hour is the beginning of a time")
+		assert.Len(t, got, len(hourLayout))
+		assert.Equal(t, want, string(AppendTime(nil, nanos)[:len(hourLayout)]), "an hour is the beginning of a time")
 	}
 }
 

@@ -33,7 +33,8 @@ type Config struct {
 	_ struct{}
 }
 
-// Limits of the limits: what a 32-bit offset into an output's text and the smallest idea of an output allow.
+// What the limits may be: frames end at 32-bit offsets into an output's text, with room for the record that makes it too
+// large; and a timer should not run all the time.
 const (
 	mostOutputBytes = 1 << 30
 	leastIdle       = time.Millisecond
