@@ -213,6 +213,7 @@ func TestAttemptAcrossShutdown(t *testing.T) {
 		f := newFixture(t, nil)
 		f.next.setRefuse(refuseAll)
 		require.NoError(t, f.ConsumeLogs(t.Context(), batch(final("1", "a"))))
+		synctest.Wait() // it was tried again at once
 		f.next.refuseIn(func(ctx context.Context) error {
 			select {
 			case <-time.After(3 * time.Second):
@@ -224,7 +225,7 @@ func TestAttemptAcrossShutdown(t *testing.T) {
 		time.Sleep(time.Second)
 		f.shutdown(t)
 		assert.Equal(t, []string{"a"}, f.next.texts(t))
-		assert.Equal(t, 2, f.next.count())
+		assert.Equal(t, 3, f.next.count())
 		assert.Equal(t, 0, f.total(t, droppedMetric))
 	})
 }
