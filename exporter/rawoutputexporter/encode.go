@@ -18,7 +18,7 @@ type encoder struct {
 	name      []byte           // of an hour, as scratch
 	byHour    map[string]*hour // of this batch
 	hours     []*hour          // the same, in the order in which they came up
-	free      []*hour
+	spare     []byte           // the buffer of an earlier hour
 	skipped   int
 	malformed int
 	problem   error // of the latest malformed record
@@ -73,27 +73,17 @@ func (e *encoder) hourOf(finishedAt uint64) *hour {
 	if h, ok := e.byHour[string(e.name)]; ok {
 		return h
 	}
-	h := e.newHour()
-	h.name = string(e.name)
+	h := &hour{name: string(e.name), lines: e.spare}
+	e.spare = nil
 	e.byHour[h.name] = h
 	e.hours = append(e.hours, h)
 	return h
 }
 
-func (e *encoder) newHour() *hour {
-	last := len(e.free) - 1
-	if last < 0 {
-		return new(hour)
-	}
-	h := e.free[last]
-	e.free = e.free[:last]
-	return h
-}
-
 // end gives up what belonged to the batch. It keeps the buffer of one hour, as most batches have one.
 func (e *encoder) end() {
-	if len(e.hours) > 0 && len(e.free) == 0 && cap(e.hours[0].lines) <= largestKept {
-		e.free = append(e.free, &hour{lines: e.hours[0].lines[:0]})
+	if len(e.hours) > 0 && cap(e.hours[0].lines) <= largestKept {
+		e.spare = e.hours[0].lines[:0]
 	}
 	e.reader.Release()
 	clear(e.byHour)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"unicode/utf8"
 	"unsafe"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -91,6 +92,15 @@ func Text(v pcommon.Value) (string, error) {
 	default:
 		return "", ErrType
 	}
+}
+
+// SetText is the other way round: it sets v to a string, or to bytes where the text is not valid UTF-8.
+func SetText(v pcommon.Value, text string) {
+	if utf8.ValidString(text) {
+		v.SetStr(text)
+		return
+	}
+	v.SetEmptyBytes().FromRaw([]byte(text))
 }
 
 // AppendUint32s appends the numbers in v, each from 0 to most: an array of integers, or their packed form, little-endian

@@ -3,7 +3,6 @@ package record
 import (
 	"math"
 	"time"
-	"unicode/utf8"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
@@ -28,13 +27,13 @@ func (r *Record) Put(attributes pcommon.Map) {
 	attributes.PutBool(contract.Aborted, r.Aborted)
 	attributes.PutBool(contract.Partial, r.Partial)
 	if r.HasEndReason {
-		setText(attributes.PutEmpty(contract.EndReason), r.EndReason)
+		attr.SetText(attributes.PutEmpty(contract.EndReason), r.EndReason)
 	}
-	setText(attributes.PutEmpty(contract.Text), r.Text)
+	attr.SetText(attributes.PutEmpty(contract.Text), r.Text)
 	frames := attributes.PutEmptySlice(contract.Frames)
 	frames.EnsureCapacity(len(r.Frames))
 	for _, frame := range r.Frames {
-		setText(frames.AppendEmpty(), frame)
+		attr.SetText(frames.AppendEmpty(), frame)
 	}
 	attributes.PutBool(contract.FramesConsistent, r.FramesConsistent)
 	ids := attributes.PutEmptySlice(contract.TokenIDs)
@@ -43,14 +42,6 @@ func (r *Record) Put(attributes pcommon.Map) {
 		ids.AppendEmpty().SetInt(int64(id))
 	}
 	attributes.PutInt(contract.NumOutputTokens, int64(len(r.TokenIDs)))
-}
-
-func setText(v pcommon.Value, text string) {
-	if utf8.ValidString(text) {
-		v.SetStr(text)
-		return
-	}
-	v.SetEmptyBytes().FromRaw([]byte(text))
 }
 
 // Reader reads records from the attributes of their events, into memory that it uses again for the next one. The zero

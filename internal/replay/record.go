@@ -8,12 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
+	"github.com/otel-rawoutput/rawoutput/internal/attr"
 	"github.com/otel-rawoutput/rawoutput/internal/contract"
 )
 
@@ -174,21 +174,13 @@ func putID(attributes pcommon.Map, key string, id ID) {
 	attributes.PutStr(key, s)
 }
 
-func putText(v pcommon.Value, text string) {
-	if utf8.ValidString(text) {
-		v.SetStr(text)
-		return
-	}
-	v.SetEmptyBytes().FromRaw([]byte(text))
-}
-
 // putFullText puts a full text, as bytes where it is empty: an empty string would be none.
 func putFullText(attributes pcommon.Map, text string) {
 	if text == "" {
 		attributes.PutEmptyBytes(contract.Text)
 		return
 	}
-	putText(attributes.PutEmpty(contract.Text), text)
+	attr.SetText(attributes.PutEmpty(contract.Text), text)
 }
 
 func (r Record) putTokenIDs(attributes pcommon.Map) {
@@ -215,7 +207,7 @@ func (r Record) putFrames(attributes pcommon.Map) {
 	case Array:
 		frames := attributes.PutEmptySlice(contract.TextDiff)
 		for _, e := range r.events {
-			putText(frames.AppendEmpty(), string(e.TextDiff))
+			attr.SetText(frames.AppendEmpty(), string(e.TextDiff))
 		}
 		ages := attributes.PutEmptySlice(contract.FrameAges)
 		for _, e := range r.events {
@@ -229,11 +221,11 @@ func (r Record) putFrames(attributes pcommon.Map) {
 			lengths = binary.LittleEndian.AppendUint32(lengths, uint32(len(e.TextDiff)))
 			ages = binary.LittleEndian.AppendUint32(ages, r.age(e))
 		}
-		putText(attributes.PutEmpty(contract.TextDiff), text)
+		attr.SetText(attributes.PutEmpty(contract.TextDiff), text)
 		attributes.PutEmptyBytes(contract.FrameLengths).FromRaw(lengths)
 		attributes.PutEmptyBytes(contract.FrameAges).FromRaw(ages)
 	default:
-		putText(attributes.PutEmpty(contract.TextDiff), string(r.events[0].TextDiff))
+		attr.SetText(attributes.PutEmpty(contract.TextDiff), string(r.events[0].TextDiff))
 	}
 }
 
