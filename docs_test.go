@@ -74,7 +74,8 @@ func TestDefaultsInTables(t *testing.T) {
 	exporter := NewExporterFactory().CreateDefaultConfig().(*ExporterConfig)
 	want := map[string]any{
 		"max_pending": processor.MaxPending, "max_pending_bytes": processor.MaxPendingBytes, "max_output_bytes": processor.MaxOutputBytes,
-		"idle_timeout": strings.TrimSuffix(processor.IdleTimeout.String(), "0s"), "keep_chunks": processor.KeepChunks,
+		"idle_timeout": strings.TrimSuffix(processor.IdleTimeout.String(), "0s"), "gap_timeout": processor.GapTimeout,
+		"ended_cache_size": processor.EndedCacheSize, "frame_times": processor.FrameTimes, "keep_chunks": processor.KeepChunks,
 		"file_permissions": exporter.FilePermissions, "directory_permissions": exporter.DirectoryPermissions,
 	}
 	got := map[string]string{}

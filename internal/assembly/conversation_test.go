@@ -2,6 +2,7 @@ package assembly
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,9 +20,11 @@ import (
 // A conversation is what a table hears, step by step, and what it says: the records of the outputs that ended. The n-th
 // step comes in second n, by the sender's clock and the Collector's.
 type conversation struct {
-	table  *Table
-	froms  map[string]*From
-	second uint64
+	table    *Table
+	froms    map[string]*From
+	second   uint64
+	outcomes [Conflicting + 1]int // of chunks
+	tally    Tally                // of all steps said
 }
 
 type step interface{ do(*conversation) }
@@ -29,9 +32,9 @@ type step interface{ do(*conversation) }
 const second = uint64(time.Second)
 
 // unlimited are limits that no conversation comes near.
-var unlimited = Limits{Outputs: 1000, Bytes: 1 << 40, OutputBytes: 1 << 40}
+var unlimited = Options{Outputs: 1000, Bytes: 1 << 40, OutputBytes: 1 << 40}
 
-func begin(limits Limits) *conversation {
+func begin(limits Options) *conversation {
 	return &conversation{table: NewTable(limits), froms: map[string]*From{}}
 }
 
@@ -41,32 +44,39 @@ func (c *conversation) say(steps ...step) (said []string, empty int) {
 		c.second++
 		s.do(c)
 	}
-	ended, empty := c.table.TakeEnded()
-	for i := range ended {
-		said = append(said, show(&ended[i]))
-	}
-	return said, empty
+	ended, tally := c.table.TakeEnded()
+	c.tally.EmptyOutputs += tally.EmptyOutputs
+	c.tally.MissingChunks += tally.MissingChunks
+	c.tally.EmitterDropped += tally.EmitterDropped
+	return showAll(ended), tally.EmptyOutputs
 }
 
 func (c *conversation) now() time.Time { return time.Unix(int64(c.second), 0) }
 
 // from returns where the chunks of a source come from, always the same for the same.
-func (c *conversation) from(source string) *From {
-	if c.froms[source] == nil {
-		resource := pcommon.NewResource()
+func (c *conversation) from(source string) *From { return c.fromScope(source, "") }
+
+// fromScope does so for one of a source's scopes.
+func (c *conversation) fromScope(source, scope string) *From {
+	key := source + "/" + scope
+	if c.froms[key] == nil {
+		resource, instrumentation := pcommon.NewResource(), pcommon.NewInstrumentationScope()
 		resource.Attributes().PutStr(contract.InstanceID, source)
-		c.froms[source] = &From{
+		instrumentation.SetName(scope)
+		c.froms[key] = &From{
 			Source: SourceOf(resource.Attributes()),
-			Scope:  signal.Scope{Resource: resource, Scope: pcommon.NewInstrumentationScope()},
+			Scope:  signal.Scope{Resource: resource, Scope: instrumentation},
 		}
 	}
-	return c.froms[source]
+	return c.froms[key]
 }
 
 // saidChunk is the step of a chunk record.
 type saidChunk struct {
 	chunk.Chunk
 	source      string
+	scope       string
+	span        byte
 	first, last uint64 // in seconds; 0 is the step's
 }
 
@@ -87,6 +97,18 @@ func (s *saidChunk) streaming(f chunk.Flag) *saidChunk    { s.Streaming = f; ret
 func (s *saidChunk) by(source string) *saidChunk          { s.source = source; return s }
 func (s *saidChunk) during(first, last uint64) *saidChunk { s.first, s.last = first, last; return s }
 func (s *saidChunk) at(second uint64) *saidChunk          { return s.during(second, second) }
+
+// number sets the index of the record's first chunk.
+func (s *saidChunk) number(index uint32) *saidChunk { s.Index, s.Numbered = index, true; return s }
+
+// in sets the scope and the span that the record is in.
+func (s *saidChunk) in(scope string, span byte) *saidChunk { s.scope, s.span = scope, span; return s }
+
+// dropped sets how many chunks the sender says to have dropped.
+func (s *saidChunk) dropped(chunks uint32) *saidChunk { s.EmitterDropped = chunks; return s }
+
+// aged sets how many microseconds before the record's time each of its chunks came.
+func (s *saidChunk) aged(ages ...uint64) *saidChunk { s.Ages = ages; return s }
 
 // disagg sets the disaggregated request id; empty is null.
 func (s *saidChunk) disagg(id string) *saidChunk {
@@ -114,13 +136,18 @@ func (s *saidChunk) do(c *conversation) {
 	if s.last == 0 {
 		it.StartedAt, it.Time = c.second*second, c.second*second
 	}
-	c.table.Add(c.from(s.source), signal.Trace{}, &it, c.now())
+	if len(it.Ages) > 0 {
+		it.StartedAt = it.Time - it.Ages[0]*uint64(time.Microsecond)
+	}
+	outcome := c.table.Add(c.fromScope(s.source, s.scope), signal.Trace{SpanID: pcommon.SpanID{s.span}}, &it, c.now())
+	c.outcomes[outcome] += len(it.Frames)
 }
 
 // saidEnd is the step of a request end.
 type saidEnd struct {
 	request, reason, source string
 	second                  uint64 // 0 is the step's
+	chunkCounts             []uint32
 }
 
 func endOf(request, reason string) *saidEnd { return &saidEnd{request: request, reason: reason} }
@@ -128,12 +155,17 @@ func endOf(request, reason string) *saidEnd { return &saidEnd{request: request, 
 func (s *saidEnd) by(source string) *saidEnd { s.source = source; return s }
 func (s *saidEnd) at(second uint64) *saidEnd { s.second = second; return s }
 
+// counts sets how many chunks each output had.
+func (s *saidEnd) counts(chunks ...uint32) *saidEnd { s.chunkCounts = chunks; return s }
+
 func (s *saidEnd) do(c *conversation) {
 	at := s.second
 	if at == 0 {
 		at = c.second
 	}
-	c.table.EndRequest(c.from(s.source).Source, &chunk.End{RequestID: s.request, Reason: s.reason, Time: at * second})
+	end := chunk.End{RequestID: s.request, Reason: s.reason, Time: at * second, ChunkCounts: slices.Clone(s.chunkCounts)}
+	c.table.EndRequest(c.from(s.source).Source, &end, c.now())
+	clear(end.ChunkCounts) // they belong to the decoder, which uses them again
 }
 
 // idleFor is the step of a timer: it ends what has been idle for so many seconds.
@@ -141,6 +173,13 @@ type idleFor uint64
 
 func (idle idleFor) do(c *conversation) {
 	c.table.Expire(c.now().Add(-time.Duration(idle)*time.Second), c.second*second)
+}
+
+// giveUp is the step of a timer: it ends the waits for missing chunks that have lasted so many seconds.
+type giveUp uint64
+
+func (after giveUp) do(c *conversation) {
+	c.table.GiveUpWaiting(c.now().Add(-time.Duration(after) * time.Second))
 }
 
 // flush is the step of a shutdown, that many outputs.
@@ -161,7 +200,15 @@ func (makeRoom) do(c *conversation) { c.table.MakeRoom(c.second * second) }
 func show(e *Ended) string {
 	others := pcommon.NewMap()
 	e.PutOthers(others)
-	return showRecord(e.Record(), others.AsRaw())
+	return showRecord(e.Record(), others.AsRaw()) + showPlace(e.Scope().Scope.Name(), e.Trace().SpanID[0])
+}
+
+// showPlace writes the scope and the span that an output began in.
+func showPlace(scope string, span byte) string {
+	if scope == "" && span == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" in %s/%d", scope, span)
 }
 
 // showRecord writes a record for people: what is as usual is left out.
@@ -184,6 +231,9 @@ func showRecord(r record.Record, others map[string]any) string {
 	add(r.Partial, "partial")
 	add(r.HasEndReason, "reason=%q", r.EndReason)
 	add(!r.FramesConsistent, "inconsistent")
+	add(r.MissingChunks.Value > 0, "missing=%d", r.MissingChunks.Value)
+	add(r.DuplicateChunks.Value > 0, "duplicates=%d", r.DuplicateChunks.Value)
+	add(len(r.FrameTimes) > 0, "times%v", r.FrameTimes)
 	add(len(others) > 0, "%v", others)
 	return b.String()
 }
@@ -198,26 +248,36 @@ func short(text string) string {
 
 // conversationTest expects that steps end with these records, in this order.
 type conversationTest struct {
-	name   string
-	limits Limits // zero is unlimited
-	steps  []step
-	want   []string
-	empty  int // outputs that ended with nothing to write
-	left   int // outputs still in flight
+	name    string
+	limits  Options // zero is unlimited
+	steps   []step
+	want    []string
+	empty   int // outputs that ended with nothing to write
+	left    int // outputs still in flight
+	waiting int // request ends that wait
+
+	duplicate, late, conflicting int // chunks
+
+	missing        int64 // chunks, of those that ended
+	emitterDropped int64
 }
 
 func runConversations(t *testing.T, tests []conversationTest) {
 	t.Helper()
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if test.limits == (Limits{}) {
+			if test.limits == (Options{}) {
 				test.limits = unlimited
 			}
 			c := begin(test.limits)
-			said, empty := c.say(test.steps...)
+			said, _ := c.say(test.steps...)
 			assert.Equal(t, test.want, said)
-			assert.Equal(t, test.empty, empty, "empty ones")
 			assert.Equal(t, test.left, c.table.Len(), "left in flight")
+			assert.Len(t, c.table.ends, test.waiting, "request ends that wait")
+			assert.Equal(t, test.duplicate, c.outcomes[Duplicate], "duplicate chunks")
+			assert.Equal(t, test.late, c.outcomes[Late], "late chunks")
+			assert.Equal(t, test.conflicting, c.outcomes[Conflicting], "conflicting chunks")
+			assert.Equal(t, Tally{test.empty, test.missing, test.emitterDropped}, c.tally)
 			checkInvariants(t, c.table)
 		})
 	}
@@ -226,15 +286,142 @@ func runConversations(t *testing.T, tests []conversationTest) {
 // checkInvariants checks what is true of a table after each step.
 func checkInvariants(t *testing.T, table *Table) {
 	t.Helper()
-	require.LessOrEqual(t, table.Len(), table.limits.Outputs)
-	require.LessOrEqual(t, table.Bytes(), max(table.limits.Bytes-table.held, 0))
-	require.GreaterOrEqual(t, table.Bytes(), int64(0))
-	if table.Len() == 0 {
+	require.LessOrEqual(t, table.recent.Len(), table.options.Outputs)
+	require.LessOrEqual(t, table.Bytes(), max(table.options.Bytes-table.held, 0))
+	if table.recent.Len() == 0 {
 		require.Zero(t, table.Bytes(), "nothing takes nothing")
 		require.Empty(t, table.requests)
 		require.Empty(t, table.origins)
-	} else {
-		require.Positive(t, table.Bytes())
 	}
-	require.Equal(t, table.Len(), table.recent.Len())
+	require.Equal(t, len(table.outputs)+len(table.ends), table.recent.Len())
+	checkRecent(t, table)
+	checkWaits(t, table)
+	checkBytes(t, table)
+	checkRequests(t, table)
+	for _, o := range table.outputs {
+		checkSequence(t, o)
+	}
+}
+
+// checkRecent checks that the list has what the maps have, each at its place, in the order of the updates.
+func checkRecent(t *testing.T, table *Table) {
+	t.Helper()
+	var touched time.Time
+	var order uint64
+	for e := table.recent.Front(); e != nil; e = e.Next() {
+		h := e.Value.(holder)
+		require.Same(t, e, h.hold().recent)
+		require.False(t, h.hold().touched.Before(touched))
+		touched = h.hold().touched
+		switch h := h.(type) {
+		case *output:
+			require.Same(t, h, table.outputs[h.key])
+			require.Greater(t, h.order, order)
+			order = h.order
+		case *requestEnd:
+			require.Same(t, h, table.ends[h.key])
+		}
+	}
+}
+
+// checkWaits checks that the request ends wait, and the outputs whose final chunk came, and nobody else.
+func checkWaits(t *testing.T, table *Table) {
+	t.Helper()
+	want := len(table.ends)
+	for _, o := range table.outputs {
+		require.Equal(t, o.finalEnd != 0, o.waits != nil)
+		if o.finalEnd != 0 {
+			want++
+		}
+	}
+	require.Equal(t, want, table.waits.Len())
+	var since time.Time
+	for e := table.waits.Front(); e != nil; e = e.Next() {
+		h := e.Value.(holder).hold()
+		require.Same(t, e, h.waits)
+		require.False(t, h.waitingSince.Before(since))
+		since = h.waitingSince
+	}
+}
+
+// checkBytes checks that the bytes are those of all that is held, to the last one.
+func checkBytes(t *testing.T, table *Table) {
+	t.Helper()
+	bytes, users := int64(0), map[*origin]int{}
+	for _, o := range table.outputs {
+		require.Equal(t, o.measure(), o.size)
+		bytes += o.size
+		users[o.origin]++
+	}
+	for _, w := range table.ends {
+		require.Positive(t, w.size)
+		bytes += w.size
+	}
+	for o, n := range users {
+		require.Equal(t, n, o.users)
+		bytes += o.size
+	}
+	require.Equal(t, bytes, table.Bytes())
+}
+
+// checkRequests checks that requests know their outputs, and these the end that waits for them.
+func checkRequests(t *testing.T, table *Table) {
+	t.Helper()
+	outputs := 0
+	for _, siblings := range table.requests {
+		outputs += len(siblings)
+	}
+	require.Equal(t, len(table.outputs), outputs)
+	for _, o := range table.outputs {
+		require.Same(t, o, table.requests[o.key.requestKey][o.slot])
+		if w := table.ends[o.key.requestKey]; w != nil && o.startedAt <= w.at {
+			require.Same(t, w, o.awaitedBy)
+		} else {
+			require.Nil(t, o.awaitedBy)
+		}
+	}
+	for key, w := range table.ends {
+		unmet := 0
+		for index, met := range w.met {
+			if !met {
+				unmet++
+				if o := table.outputs[outputKey{key, uint32(index)}]; o != nil && o.awaitedBy == w {
+					require.Less(t, o.next, w.counts[index])
+					require.Zero(t, o.finalEnd)
+				}
+			}
+		}
+		require.Equal(t, unmet, w.unmet)
+		require.Positive(t, w.unmet, "else it would not wait")
+	}
+}
+
+// checkSequence checks that the chunks that wait are beyond a hole and in order, and that all are counted.
+func checkSequence(t *testing.T, o *output) {
+	t.Helper()
+	require.LessOrEqual(t, o.base, o.next)
+	at, chunks, bytes := o.next, o.next-o.base, int64(0)
+	for i, a := range o.waiting {
+		if i == 0 {
+			require.Greater(t, a.first, at, "else it would not wait")
+		}
+		require.GreaterOrEqual(t, a.first, at)
+		at = a.end()
+		chunks += uint32(len(a.chunk.Frames))
+		bytes += a.size
+	}
+	require.Equal(t, chunks, o.chunks)
+	require.Equal(t, bytes, o.aheadBytes)
+	require.Equal(t, at, o.end())
+	require.LessOrEqual(t, at, uint32(contract.MaxIndex))
+	require.False(t, o.isFinished)
+	if o.finalEnd != 0 {
+		require.Equal(t, at, o.finalEnd)
+		require.NotEmpty(t, o.waiting)
+	}
+	if o.next > o.base {
+		require.Equal(t, o.base, o.first)
+	} else {
+		require.Equal(t, o.waiting[0].first, o.first)
+	}
 }

@@ -24,7 +24,7 @@ type server struct {
 }
 
 func newServer(inFlight int) *server {
-	c := begin(Limits{Outputs: inFlight, Bytes: 1 << 40, OutputBytes: 1 << 30})
+	c := begin(Options{Outputs: inFlight, Bytes: 1 << 40, OutputBytes: 1 << 30})
 	s := &server{table: c.table, from: c.from("x"), chunk: chunkOf("", " token").tokens(1234).Chunk, now: time.Unix(0, 0)}
 	s.requests = make([]string, inFlight)
 	for i := range s.requests {

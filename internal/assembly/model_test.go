@@ -214,7 +214,7 @@ func TestTableAgainstModel(t *testing.T) {
 func TestBytesAgainstModel(t *testing.T) {
 	for seed := range uint64(conversations) {
 		speaker := &speaker{Rand: rand.New(rand.NewPCG(seed, 1)), frameBytes: 300, alwaysText: true}
-		limits := Limits{Outputs: 1000, Bytes: 2000 + 500*int64(seed), OutputBytes: 1500 + 1000*int64(seed%5)}
+		limits := Options{Outputs: 1000, Bytes: 2000 + 500*int64(seed), OutputBytes: 1500 + 1000*int64(seed%5)}
 		c, m := begin(limits), &model{mostOutputs: limits.Outputs}
 		for range stepsEach {
 			s := speaker.step(c.second + 1)
@@ -224,11 +224,11 @@ func TestBytesAgainstModel(t *testing.T) {
 			c.second++
 			s.do(c)
 			m.hear(s, c.second)
-			ended, empty := c.table.TakeEnded()
+			ended, tally := c.table.TakeEnded()
 			followEvictions(t, c, m, s, ended)
 			wantSaid, _ := m.takeSaid()
 			require.Equal(t, wantSaid, showAll(ended), "seed %d, step %d: %T", seed, c.second, s)
-			require.Zero(t, empty)
+			require.Zero(t, tally.EmptyOutputs)
 			require.Equal(t, len(m.inFlight), c.table.Len())
 			if _, ok := s.(*saidChunk); ok { // what the caller holds counts from the next chunk on
 				checkInvariants(t, c.table)
@@ -248,10 +248,10 @@ func followEvictions(t *testing.T, c *conversation, m *model, s step, ended []En
 		victim := m.inFlight[0]
 		if e.OfSender { // over its own limit
 			victim = m.inFlight[len(m.inFlight)-1]
-			require.Greater(t, e.Size(), c.table.limits.OutputBytes)
+			require.Greater(t, e.Size(), c.table.options.OutputBytes)
 		} else if i == len(ended)-1 {
 			before := c.table.Bytes() + e.Size() + e.output.origin.size
-			require.Greater(t, before+c.table.held, c.table.limits.Bytes, "the last one evicted had to go")
+			require.Greater(t, before+c.table.held, c.table.options.Bytes, "the last one evicted had to go")
 		}
 		m.end(victim, true, "evicted", said.last*second)
 	}

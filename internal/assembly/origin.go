@@ -3,12 +3,10 @@ package assembly
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"hash"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
 	"github.com/otel-rawoutput/rawoutput/internal/attr"
-	"github.com/otel-rawoutput/rawoutput/internal/contract"
 	"github.com/otel-rawoutput/rawoutput/internal/signal"
 )
 
@@ -21,36 +19,17 @@ type Source [16]byte
 func SourceOf(resource pcommon.Map) Source {
 	h := sha256.New()
 	identified := false
-	for _, key := range contract.SourceAttributes {
-		identified = addIdentity(h, resource, key) || identified
-	}
-	if !present(resource, contract.InstanceID) {
-		for _, key := range contract.FallbackSourceAttributes {
-			identified = addIdentity(h, resource, key) || identified
+	for key, value := range attr.Identifying(resource) {
+		identified = true
+		for _, part := range [...]string{key, value.AsString()} { // each with its length, so that no two resources add up to the same
+			_ = binary.Write(h, binary.LittleEndian, uint64(len(part)))
+			_, _ = h.Write([]byte(part))
 		}
 	}
 	if !identified {
 		return Source{}
 	}
 	return Source(h.Sum(nil)[:len(Source{})])
-}
-
-func present(resource pcommon.Map, key string) bool {
-	v, ok := resource.Get(key)
-	return ok && !attr.Absent(v)
-}
-
-// addIdentity adds the key and its value, each with its length so that no two resources add up to the same.
-func addIdentity(h hash.Hash, resource pcommon.Map, key string) bool {
-	v, ok := resource.Get(key)
-	if !ok || attr.Absent(v) {
-		return false
-	}
-	for _, part := range [...]string{key, v.AsString()} {
-		_ = binary.Write(h, binary.LittleEndian, uint64(len(part)))
-		_, _ = h.Write([]byte(part))
-	}
-	return true
 }
 
 // From is where chunks come from: their source, and the resource and scope of the batch that they are in.

@@ -1,7 +1,7 @@
 package assembly
 
 import (
-	"container/list"
+	"math"
 	"time"
 	"unicode/utf8"
 	"unsafe"
@@ -27,13 +27,17 @@ type requestKey struct {
 
 // output is one output in flight: a buffer of text with the ends of its frames, not a string for each.
 type output struct {
+	held
+	sequence
 	key       outputKey
-	origin    *origin
+	origin    *origin // of its first chunk, as the next two
 	trace     signal.Trace
 	startedAt uint64
+	first     uint32 // the index of the first chunk that came
 
 	joined []byte   // the text of all frames
 	ends   []uint32 // where each of them that has text ends in joined
+	times  []uint32 // when each of them came, in microseconds after startedAt; kept only if they are asked for
 	tokens []uint32
 
 	// text is the latest full text received, where it is not what was joined until then; the record's text is then text
@@ -46,26 +50,87 @@ type output struct {
 	disagg             string
 	others             others
 
-	size    int64         // the bytes it counts for
-	touched time.Time     // when its last chunk came, by the Collector's clock
-	order   uint64        // grows with each chunk of the table: who was updated before whom
-	element *list.Element // in Table.recent
-	slot    int           // in its request's outputs
+	isFinished bool   // its final chunk was absorbed
+	finalAt    uint64 // the time of that
+	keepsTimes bool
+	during     span // of all chunks, also of those before base
+	previous   span // of the output of the same key before: a chunk timed in it is late
+	awaitedBy  *requestEnd
+	expected   uint32 // the index after its last chunk, where a request end told
+	chunks     uint32 // that came
+	duplicates uint32 // that came again
+	aheadBytes int64  // of the chunks that wait
+	order      uint64 // grows with each chunk of the table: who was updated before whom
+	slot       int    // in its request's outputs
 }
 
-// Bytes that an output, or an origin, takes beside its buffers: itself, its list element, its entries in maps and slices.
+// Bytes that an output, or an origin, takes beside its buffers: itself, its entries in lists, maps and slices.
 const (
 	mapEntry       = 96
-	outputOverhead = int64(unsafe.Sizeof(output{})+unsafe.Sizeof(list.Element{})) + 2*mapEntry
+	outputOverhead = int64(unsafe.Sizeof(output{})) + listEntries + 2*mapEntry
 	originOverhead = int64(unsafe.Sizeof(origin{})) + mapEntry
 )
 
+// judge says where a chunk record belongs, and what is to become of it. Without a number it comes after all others.
+func (o *output) judge(c *chunk.Chunk) (first uint32, outcome Outcome) {
+	first = o.end()
+	if c.Numbered {
+		if first = c.Index; o.previous.has(c.Time) {
+			return first, Late
+		}
+	}
+	n := uint32(len(c.Frames))
+	outcome = o.sequence.judge(first, first+n, c.IsFinal)
+	if outcome == Duplicate {
+		o.duplicates += n
+	}
+	return first, outcome
+}
+
+// take takes a record of the chunks from first on, which may have to wait for those before it.
+func (o *output) take(c *chunk.Chunk, first uint32) {
+	o.chunks += uint32(len(c.Frames))
+	o.during.cover(span{c.StartedAt, c.Time})
+	if c.IsFinal {
+		o.finalEnd, o.finalAt = first+uint32(len(c.Frames)), c.Time
+	}
+	if first != o.next {
+		o.aheadBytes += o.wait(c, first).size
+		return
+	}
+	o.absorb(c, first)
+	for len(o.waiting) > 0 && o.waiting[0].first == o.next {
+		o.absorbWaiting()
+	}
+}
+
+// absorbWaiting adds the first record that waits.
+func (o *output) absorbWaiting() {
+	a := o.takeFirst()
+	o.aheadBytes -= a.size
+	o.absorb(a.chunk, a.first)
+}
+
+// closeUp adds all that waits, whatever is missing before it.
+func (o *output) closeUp() {
+	for len(o.waiting) > 0 {
+		o.absorbWaiting()
+	}
+}
+
 // absorb adds a chunk record. Nothing of the record is referred to afterwards.
-func (o *output) absorb(c *chunk.Chunk) {
-	for _, frame := range c.Frames {
-		if frame != "" {
-			o.joined = append(o.joined, frame...)
-			o.ends = append(o.ends, uint32(len(o.joined)))
+func (o *output) absorb(c *chunk.Chunk, first uint32) {
+	n := uint32(len(c.Frames))
+	o.next = first + n
+	o.cuts.add(first, n)
+	for i, frame := range c.Frames {
+		if frame == "" {
+			continue
+		}
+		o.joined = append(o.joined, frame...)
+		o.ends = append(o.ends, uint32(len(o.joined)))
+		if o.keepsTimes {
+			o.times = append(o.times, microsBetween(o.startedAt, c.TimeOf(i)))
 		}
 	}
 	o.tokens = append(o.tokens, c.TokenIDs...)
@@ -80,7 +145,13 @@ func (o *output) absorb(c *chunk.Chunk) {
 	if c.Others > 0 {
 		o.others.absorb(c.Attributes)
 	}
-	o.size = o.measure()
+	o.isFinished = c.IsFinal
+}
+
+// microsBetween is the time between two instants in microseconds, as far as 32 bits tell.
+func microsBetween(from, to uint64) uint32 {
+	from, to = from/uint64(time.Microsecond), to/uint64(time.Microsecond) // as the line has them
+	return uint32(min(max(from, to)-from, math.MaxUint32))
 }
 
 func (o *output) setText(text string) {
@@ -94,9 +165,22 @@ func (o *output) setText(text string) {
 }
 
 func (o *output) measure() int64 {
-	return outputOverhead + int64(cap(o.joined)+cap(o.text)+4*cap(o.ends)+4*cap(o.tokens)) +
-		int64(len(o.key.request)+len(o.disagg)+len(o.trace.State)) + o.others.size
+	return outputOverhead + int64(cap(o.joined)+cap(o.text)+4*cap(o.ends)+4*cap(o.times)+4*cap(o.tokens)) +
+		int64(len(o.key.request)+len(o.disagg)+len(o.trace.State)) + o.others.size + o.cuts.size() + o.aheadBytes
 }
+
+// past returns what is to be remembered of the output when it has ended.
+func (o *output) past(e *Ended) past {
+	during := o.during
+	during.cover(span{e.finishedAt, e.finishedAt})
+	if o.first > o.base {
+		during.from = 0
+	}
+	return past{during: during, finishedAt: e.finishedAt, next: o.next, goesOn: e.Cause == Evicted || e.Cause == Idle}
+}
+
+// missing returns how many chunks are known to be missing.
+func (o *output) missing() uint32 { return max(o.end(), o.expected) - o.base - o.chunks }
 
 // isEmpty reports whether the output has nothing to show but its final chunk.
 func (o *output) isEmpty() bool { return len(o.ends) == 0 && len(o.tokens) == 0 }
@@ -121,11 +205,18 @@ func (o *output) record() record.Record {
 		Text:            joined,
 		Frames:          frames,
 		TokenIDs:        o.tokens,
+		FrameTimes:      o.times,
+		Chunks:          record.CountOf(o.chunks),
+		MissingChunks:   record.CountOf(o.missing()),
+		DuplicateChunks: record.CountOf(o.duplicates),
+	}
+	if o.keepsTimes && o.times == nil {
+		r.FrameTimes = []uint32{} // kept, of no frames
 	}
 	if o.diverged {
 		r.Text = string(o.text) + joined[o.textEnd:]
 	}
-	r.FramesConsistent = o.framesAddUp(r.Text, frames)
+	r.FramesConsistent = o.missing() == 0 && o.framesAddUp(r.Text, frames)
 	return r
 }
 

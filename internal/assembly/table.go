@@ -4,9 +4,7 @@
 package assembly // import "github.com/otel-rawoutput/rawoutput/internal/assembly"
 
 import (
-	"cmp"
 	"container/list"
-	"slices"
 	"time"
 	"unsafe"
 
@@ -18,45 +16,55 @@ import (
 	"github.com/otel-rawoutput/rawoutput/internal/signal"
 )
 
-// Limits bound a Table. Each must be above 0.
-type Limits struct {
-	Outputs     int   // outputs in flight
+// Options are those of a Table. Each number must be above 0, but for Remembered.
+type Options struct {
+	Outputs     int   // outputs in flight, and request ends that wait
 	Bytes       int64 // what they take, and what the caller holds of the records that it made of them (Hold)
 	OutputBytes int64 // what one of them takes
+	Remembered  int   // outputs that ended
+	FrameTimes  bool  // keep when each frame came
 }
 
-// Table holds the outputs in flight. It is not safe for concurrent use.
+// Table holds the outputs in flight, and the request ends that wait for chunks. It is not safe for concurrent use.
 type Table struct {
-	limits   Limits
+	options  Options
 	outputs  map[outputKey]*output
 	requests map[requestKey][]*output
+	ends     map[requestKey]*requestEnd
 	origins  map[Source]*origin // the latest of each source
-	recent   *list.List         // of *output, the least recently updated first
+	recent   *list.List         // of holder, the least recently updated first
+	waits    *list.List         // of holder, the one that waits for missing chunks longest first
+	past     memory
+	losses   losses
 	order    uint64
 	bytes    int64
 	held     int64
 	ended    []Ended
-	empty    int
+	tally    Tally
 }
 
 // NewTable returns an empty table.
-func NewTable(limits Limits) *Table {
+func NewTable(options Options) *Table {
 	return &Table{
-		limits:   limits,
+		options:  options,
 		outputs:  map[outputKey]*output{},
 		requests: map[requestKey][]*output{},
+		ends:     map[requestKey]*requestEnd{},
 		origins:  map[Source]*origin{},
 		recent:   list.New(),
+		waits:    list.New(),
+		past:     newMemory(options.Remembered),
+		losses:   newLosses(),
 	}
 }
 
 // Len returns how many outputs are in flight.
 func (t *Table) Len() int { return len(t.outputs) }
 
-// Bytes returns what the outputs in flight take.
+// Bytes returns what the table holds, but for what it remembers of outputs that ended.
 func (t *Table) Bytes() int64 { return t.bytes }
 
-// Hold says how many bytes of records the caller holds; they count into Limits.Bytes from the next chunk on, or from a call
+// Hold says how many bytes of records the caller holds; they count into Options.Bytes from the next chunk on, or from a call
 // of MakeRoom.
 func (t *Table) Hold(bytes int64) { t.held = bytes }
 
@@ -70,6 +78,7 @@ const (
 	Evicted                 // a limit
 	Idle                    // no chunk for too long
 	Shutdown
+	ChunksMissing // its final chunk came, and others did not
 )
 
 // Ended is an output that ended.
@@ -84,122 +93,216 @@ type Ended struct {
 	finishedAt uint64
 }
 
-// TakeEnded returns the outputs that ended since the last call and are to be written, in the order in which they ended;
-// and how many others ended that have nothing to write.
-func (t *Table) TakeEnded() (ended []Ended, empty int) {
-	ended, empty = t.ended, t.empty
-	t.ended, t.empty = nil, 0
-	return ended, empty
+// Tally is what happened beside outputs that are to be written.
+type Tally struct {
+	EmptyOutputs   int   // outputs that ended with nothing to write
+	MissingChunks  int64 // chunks known to be missing of the outputs that ended
+	EmitterDropped int64 // chunks that emitters say to have dropped
 }
 
-// Add adds a chunk record. now is the Collector's time.
-func (t *Table) Add(from *From, trace signal.Trace, c *chunk.Chunk, now time.Time) {
+// TakeEnded returns the outputs that ended since the last call and are to be written, in the order in which they ended;
+// and what else happened since.
+func (t *Table) TakeEnded() ([]Ended, Tally) {
+	ended, tally := t.ended, t.tally
+	t.ended, t.tally = nil, Tally{}
+	return ended, tally
+}
+
+// Add adds a chunk record, and says what became of it. now is the Collector's time.
+func (t *Table) Add(from *From, trace signal.Trace, c *chunk.Chunk, now time.Time) Outcome {
+	t.tally.EmitterDropped += t.losses.since(from.Source, c.EmitterDropped)
 	key := outputKey{requestKey{from.Source, c.RequestID}, c.OutputIndex}
-	o, known := t.outputs[key]
-	if !known {
-		o = t.begin(key, from, trace, c)
+	o, inFlight := t.outputs[key]
+	if !inFlight {
+		before := t.recallFor(key, c)
+		if before.isLate(c) {
+			return Late
+		}
+		o = t.begin(key, from, trace, c, before, now)
+	}
+	first, outcome := o.judge(c)
+	if outcome != Accepted {
+		return outcome
+	}
+	if first < o.first {
+		t.beginAt(o, first, from, trace, c)
 	}
 	t.order++
-	o.order, o.touched = t.order, now
-	t.recent.MoveToBack(o.element)
+	o.order = t.order
+	t.touch(&o.held, now)
+	o.take(c, first)
+	t.resize(&o.held, o.measure())
+	t.settle(o, c.Time, now)
+	return Accepted
+}
 
-	before := o.size
-	o.absorb(c)
-	t.bytes += o.size - before
-
+// settle ends the output, has it wait, or leaves it as it is, after a chunk of that time.
+func (t *Table) settle(o *output, at uint64, now time.Time) {
 	switch {
-	case c.IsFinal:
-		t.end(o, Ended{Cause: Finished, OfSender: true, finishedAt: c.Time})
-	case o.size > t.limits.OutputBytes:
-		t.end(o, Ended{Cause: Evicted, OfSender: true, reason: contract.ReasonEvicted, finishedAt: c.Time})
+	case o.isFinished:
+		t.end(o, Ended{Cause: Finished, OfSender: true, finishedAt: o.finalAt})
+	case o.size > t.options.OutputBytes || o.end() > contract.MaxIndex:
+		t.end(o, Ended{Cause: Evicted, OfSender: true, reason: contract.ReasonEvicted, finishedAt: at})
+	default:
+		if o.finalEnd != 0 {
+			t.wait(o, now)
+		}
+		t.progress(o)
 	}
-	t.MakeRoom(c.Time)
+	t.MakeRoom(at)
+}
+
+// recallFor returns what is remembered of the output that ended before a numbered chunk of it.
+func (t *Table) recallFor(key outputKey, c *chunk.Chunk) past {
+	if !c.Numbered {
+		return past{} // it begins a new output whatever was before
+	}
+	return t.past.recall(key)
 }
 
 // begin adds an output. Where that is one too many, another is evicted, at the time of the chunk that it begins with.
-func (t *Table) begin(key outputKey, from *From, trace signal.Trace, c *chunk.Chunk) *output {
-	siblings := t.requests[key.requestKey]
-	o := &output{key: key, origin: t.retain(from), trace: trace, startedAt: c.StartedAt, slot: len(siblings)}
-	o.element = t.recent.PushBack(o)
+func (t *Table) begin(key outputKey, from *From, trace signal.Trace, c *chunk.Chunk, before past, now time.Time) *output {
+	o := &output{key: key, trace: trace, startedAt: c.StartedAt, keepsTimes: t.options.FrameTimes}
+	if before.continuedBy(c) {
+		o.base, o.next, o.during = before.next, before.next, before.during
+	} else {
+		o.previous = before.during
+	}
+	o.first = o.next
+	if c.Numbered {
+		o.first = c.Index
+	}
+	o.origin = t.retain(from)
+	if !c.IsFinal || len(c.Frames) > 1 || o.first > o.next { // else it ends with its first chunk, and needs no room
+		t.evictDownTo(t.options.Outputs-1, c.StartedAt)
+	}
 	o.size = o.measure()
-	t.bytes += o.size
+	t.insert(o, now)
 	t.outputs[key] = o
+	siblings := t.requests[key.requestKey]
+	o.slot = len(siblings)
 	t.requests[key.requestKey] = append(siblings, o)
-	if c.IsFinal && len(c.Frames) == 1 {
-		return o // it ends with its first chunk, and needs no room
-	}
-	for len(t.outputs) > t.limits.Outputs {
-		t.evictLeastRecent(c.StartedAt)
-	}
+	t.await(o)
 	return o
 }
 
-// MakeRoom evicts outputs until the rest takes no more than it may. at is the end that their records have, in nanoseconds
-// since 1970.
+// beginAt makes a chunk record the first of an output that began with a later one.
+func (t *Table) beginAt(o *output, first uint32, from *From, trace signal.Trace, c *chunk.Chunk) {
+	origin := t.retain(from)
+	t.release(o.key.source, o.origin)
+	o.first, o.origin, o.trace, o.startedAt = first, origin, trace, c.StartedAt
+	t.await(o)
+}
+
+// MakeRoom evicts until the rest takes no more bytes than it may. at is the end that the records of outputs have, in
+// nanoseconds since 1970.
 func (t *Table) MakeRoom(at uint64) {
-	for t.bytes+t.held > t.limits.Bytes && t.recent.Len() > 0 {
+	for t.bytes+t.held > t.options.Bytes && t.recent.Len() > 0 {
+		t.evictLeastRecent(at)
+	}
+}
+
+// evictDownTo evicts until no more than so many are held.
+func (t *Table) evictDownTo(most int, at uint64) {
+	for t.recent.Len() > most {
 		t.evictLeastRecent(at)
 	}
 }
 
 func (t *Table) evictLeastRecent(at uint64) {
-	t.end(t.recent.Front().Value.(*output), Ended{Cause: Evicted, reason: contract.ReasonEvicted, finishedAt: at})
+	t.conclude(t.leastRecent(), Ended{Cause: Evicted, reason: contract.ReasonEvicted, finishedAt: at})
 }
 
-// EndRequest ends the outputs of a request that began no later than its end.
-func (t *Table) EndRequest(source Source, e *chunk.End) {
-	outputs := slices.Clone(t.requests[requestKey{source, e.RequestID}])
-	slices.SortFunc(outputs, func(a, b *output) int { return cmp.Compare(a.order, b.order) })
-	for _, o := range outputs {
-		if o.startedAt <= e.Time {
-			t.end(o, Ended{Cause: RequestEnd, OfSender: true, reason: e.Reason, finishedAt: e.Time})
+// conclude ends an output, as e says, or has a request end take effect.
+func (t *Table) conclude(h holder, e Ended) {
+	switch h := h.(type) {
+	case *output:
+		if w := h.awaitedBy; w != nil && h.next >= w.counted(h.key.index) {
+			e = w.endOf(e.OfSender) // it has all of its chunks, and waits only for others
 		}
+		t.end(h, e)
+	case *requestEnd:
+		t.takeEffect(h, e.OfSender)
 	}
 }
 
-// Expire ends the outputs whose last chunk came at since or before. at is the end that their records have, in nanoseconds
-// since 1970.
+func (t *Table) leastRecent() holder { return t.recent.Front().Value.(holder) }
+
+// Expire ends the outputs whose last chunk came at since or before, and the waits of request ends that are as old. at is
+// the end that their records have, in nanoseconds since 1970.
 func (t *Table) Expire(since time.Time, at uint64) {
 	for t.recent.Len() > 0 {
-		o := t.recent.Front().Value.(*output)
-		if o.touched.After(since) {
+		h := t.leastRecent()
+		if h.hold().touched.After(since) {
 			return
 		}
-		t.end(o, Ended{Cause: Idle, reason: contract.ReasonIdleTimeout, finishedAt: at})
+		t.conclude(h, Ended{Cause: Idle, reason: contract.ReasonIdleTimeout, finishedAt: at})
 	}
 }
 
-// LeastRecent returns when the least recently updated output was updated.
+// GiveUpWaiting ends the waits for missing chunks that began at since or before: of outputs whose final chunk came, and of
+// request ends.
+func (t *Table) GiveUpWaiting(since time.Time) {
+	for t.waits.Len() > 0 {
+		h := t.waits.Front().Value.(holder)
+		if h.hold().waitingSince.After(since) {
+			return
+		}
+		t.conclude(h, Ended{Cause: ChunksMissing})
+	}
+}
+
+// LeastRecent returns when the least recently updated output, or request end, was updated.
 func (t *Table) LeastRecent() (touched time.Time, ok bool) {
 	if t.recent.Len() == 0 {
 		return time.Time{}, false
 	}
-	return t.recent.Front().Value.(*output).touched, true
+	return t.leastRecent().hold().touched, true
 }
 
-// Flush ends up to most outputs, the least recently updated first, and reports whether others are left. at is the end
-// that their records have, in nanoseconds since 1970.
+// LongestWait returns since when the longest wait for missing chunks lasts.
+func (t *Table) LongestWait() (since time.Time, ok bool) {
+	if t.waits.Len() == 0 {
+		return time.Time{}, false
+	}
+	return t.waits.Front().Value.(holder).hold().waitingSince, true
+}
+
+// Flush ends up to most outputs and waits of request ends, and reports whether others are left: first who waits, as the
+// server has said how they end, then the least recently updated. at is the end that the records of the others have, in
+// nanoseconds since 1970.
 func (t *Table) Flush(most int, at uint64) (more bool) {
 	for ; most > 0 && t.recent.Len() > 0; most-- {
-		o := t.recent.Front().Value.(*output)
-		t.end(o, Ended{Cause: Shutdown, reason: contract.ReasonShutdown, finishedAt: at})
+		h := t.leastRecent()
+		if t.waits.Len() > 0 {
+			h = t.waits.Front().Value.(holder)
+		}
+		t.conclude(h, Ended{Cause: Shutdown, reason: contract.ReasonShutdown, finishedAt: at})
 	}
 	return t.recent.Len() > 0
 }
 
 // end takes the output out of the table. An output with nothing in it is worth a record only if its final chunk came.
 func (t *Table) end(o *output, e Ended) {
-	t.recent.Remove(o.element)
+	if o.finalEnd != 0 && e.Cause != Finished {
+		e.Cause, e.reason, e.finishedAt = ChunksMissing, contract.ReasonChunksMissing, o.finalAt
+	}
+	t.remove(&o.held)
 	delete(t.outputs, o.key)
 	t.forget(o)
-	t.bytes -= o.size
 	t.release(o.key.source, o.origin)
-	if e.Cause != Finished && o.isEmpty() {
-		t.empty++
-		return
+	o.closeUp()
+	o.size = o.measure()
+	t.tally.MissingChunks += int64(o.missing())
+	t.past.remember(o.key, o.past(&e))
+	if o.finalEnd == 0 && o.isEmpty() {
+		t.tally.EmptyOutputs++
+	} else {
+		e.output = o
+		t.ended = append(t.ended, e)
 	}
-	e.output = o
-	t.ended = append(t.ended, e)
+	t.progress(o)
+	o.awaitedBy = nil // nobody counts it once it took effect
 }
 
 // forget takes the output out of its request's: the last one takes its place.

@@ -204,7 +204,7 @@ func TestTimes(t *testing.T) {
 }
 
 func TestEvictionByNumber(t *testing.T) {
-	of := func(outputs int) Limits {
+	of := func(outputs int) Options {
 		limits := unlimited
 		limits.Outputs = outputs
 		return limits
@@ -293,7 +293,7 @@ func TestEvictionByNumber(t *testing.T) {
 // The texts here are large beside what else an output takes (about 1 kB), and the limits leave room for it.
 func TestEvictionByBytes(t *testing.T) {
 	kB := func(n int) string { return strings.Repeat("x", n*1000) }
-	bytes := func(all, one int64) Limits { return Limits{Outputs: 100, Bytes: all, OutputBytes: one} }
+	bytes := func(all, one int64) Options { return Options{Outputs: 100, Bytes: all, OutputBytes: one} }
 	runConversations(t, []conversationTest{
 		{
 			name:   "the least recently updated goes",
@@ -321,7 +321,7 @@ func TestEvictionByBytes(t *testing.T) {
 		},
 		{
 			name:   "token ids take four bytes",
-			limits: bytes(50_000, 1<<30),
+			limits: bytes(51_000, 1<<30),
 			steps:  []step{chunkOf("a", "x"), chunkOf("b").tokens(make([]uint32, 11_000)...)},
 			want:   []string{`a/0 1-2 "x" ["x"] partial reason="evicted"`},
 			left:   1,
@@ -427,7 +427,7 @@ func TestTextIsGivenUp(t *testing.T) {
 
 // What the caller holds beside the outputs in flight counts, from MakeRoom on.
 func TestMakeRoom(t *testing.T) {
-	c := begin(Limits{Outputs: 10, Bytes: 50_000, OutputBytes: 50_000})
+	c := begin(Options{Outputs: 10, Bytes: 50_000, OutputBytes: 50_000})
 	c.table.Hold(60_000)
 	c.table.MakeRoom(0) // nothing is in flight, nothing can be evicted
 	c.table.Hold(0)
@@ -595,17 +595,17 @@ func TestCauses(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	for _, test := range []struct {
 		name     string
-		limits   Limits
+		limits   Options
 		steps    []step
 		cause    Cause
 		ofSender bool
 	}{
 		{"its final chunk", unlimited, []step{chunkOf("a", "x").final()}, Finished, true},
 		{"its request's end", unlimited, []step{chunkOf("a", "x"), endOf("a", "")}, RequestEnd, true},
-		{"its own size", Limits{9, 1 << 30, 9000}, []step{chunkOf("a", long)}, Evicted, true},
-		{"the number of others", Limits{1, 1 << 30, 1 << 30}, []step{chunkOf("a", "x"), chunkOf("b", "x")}, Evicted, false},
-		{"the size of others", Limits{9, 15_000, 1 << 30}, []step{chunkOf("a", long), chunkOf("b", long)}, Evicted, false},
-		{"the size of what the caller holds", Limits{9, 15_000, 1 << 30}, []step{chunkOf("a", long), hold(15_000), makeRoom{}}, Evicted, false},
+		{"its own size", Options{Outputs: 9, Bytes: 1 << 30, OutputBytes: 9000}, []step{chunkOf("a", long)}, Evicted, true},
+		{"the number of others", Options{Outputs: 1, Bytes: 1 << 30, OutputBytes: 1 << 30}, []step{chunkOf("a", "x"), chunkOf("b", "x")}, Evicted, false},
+		{"the size of others", Options{Outputs: 9, Bytes: 15_000, OutputBytes: 1 << 30}, []step{chunkOf("a", long), chunkOf("b", long)}, Evicted, false},
+		{"the size of what the caller holds", Options{Outputs: 9, Bytes: 15_000, OutputBytes: 1 << 30}, []step{chunkOf("a", long), hold(15_000), makeRoom{}}, Evicted, false},
 		{"the clock", unlimited, []step{chunkOf("a", "x"), idleFor(0)}, Idle, false},
 		{"a shutdown", unlimited, []step{chunkOf("a", "x"), flush(1)}, Shutdown, false},
 	} {

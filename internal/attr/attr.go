@@ -141,41 +141,41 @@ func appendPacked(dst []uint32, packed []byte, most uint32) ([]uint32, error) {
 	return dst, nil
 }
 
-// Ages reads ages in microseconds, an array of integers from 0 or their packed form, and returns the first of them and how
-// many there are. In an array they may be longer than the 71 minutes that fit into 32 bits.
-func Ages(v pcommon.Value) (first uint64, n int, err error) {
+// AppendAges appends ages in microseconds: an array of integers from 0, or their packed form. In an array they may be longer
+// than the 71 minutes that fit into 32 bits.
+func AppendAges(dst []uint64, v pcommon.Value) ([]uint64, error) {
 	switch v.Type() {
 	case pcommon.ValueTypeSlice:
-		return agesInArray(v.Slice())
+		return appendAges(dst, v.Slice())
 	case pcommon.ValueTypeBytes:
-		return agesPacked(v.Bytes())
+		return appendPackedAges(dst, v.Bytes())
 	default:
-		return 0, 0, ErrType
+		return dst, ErrType
 	}
 }
 
-func agesPacked(packed pcommon.ByteSlice) (first uint64, n int, err error) {
-	if packed.Len()%4 != 0 {
-		return 0, 0, ErrPacking
-	}
-	for i := range min(packed.Len(), 4) {
-		first |= uint64(packed.At(i)) << (8 * i)
-	}
-	return first, packed.Len() / 4, nil
-}
-
-func agesInArray(array pcommon.Slice) (first uint64, n int, err error) {
-	for i, age := range array.All() {
+func appendAges(dst []uint64, array pcommon.Slice) ([]uint64, error) {
+	for _, age := range array.All() {
 		switch {
 		case age.Type() != pcommon.ValueTypeInt:
-			return 0, 0, ErrType
+			return dst, ErrType
 		case age.Int() < 0:
-			return 0, 0, ErrRange
-		case i == 0:
-			first = uint64(age.Int())
+			return dst, ErrRange
 		}
+		dst = append(dst, uint64(age.Int()))
 	}
-	return first, array.Len(), nil
+	return dst, nil
+}
+
+func appendPackedAges(dst []uint64, packed pcommon.ByteSlice) ([]uint64, error) {
+	if packed.Len()%4 != 0 {
+		return dst, ErrPacking
+	}
+	for i := 0; i < packed.Len(); i += 4 {
+		age := [4]byte{packed.At(i), packed.At(i + 1), packed.At(i + 2), packed.At(i + 3)}
+		dst = append(dst, uint64(binary.LittleEndian.Uint32(age[:])))
+	}
+	return dst, nil
 }
 
 func uint32Of(v pcommon.Value, most uint32) (uint32, error) {

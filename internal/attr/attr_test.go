@@ -62,8 +62,8 @@ func TestTypes(t *testing.T) {
 			func(v pcommon.Value) error { _, err := AppendUint32s(nil, v, contract.MaxTokenID); return err },
 			[]pcommon.ValueType{pcommon.ValueTypeSlice, pcommon.ValueTypeBytes},
 		},
-		"Ages": {
-			func(v pcommon.Value) error { _, _, err := Ages(v); return err },
+		"AppendAges": {
+			func(v pcommon.Value) error { _, err := AppendAges(nil, v); return err },
 			[]pcommon.ValueType{pcommon.ValueTypeSlice, pcommon.ValueTypeBytes},
 		},
 	} {
@@ -219,31 +219,30 @@ func TestAppendUint32s(t *testing.T) {
 
 func TestAges(t *testing.T) {
 	for _, test := range []struct {
-		name  string
-		raw   any
-		first uint64
-		n     int
-		err   error
+		name string
+		raw  any
+		want []uint64
+		err  error
 	}{
-		{"none in an array", []any{}, 0, 0, nil},
-		{"none in bytes", []byte{}, 0, 0, nil},
-		{"an array", []any{int64(3), int64(1), int64(0)}, 3, 3, nil},
-		{"bytes are little-endian", []byte{1, 2, 3, 4, 9, 9, 9, 9}, 0x04030201, 2, nil},
-		{"the largest, packed", []byte{255, 255, 255, 255}, math.MaxUint32, 1, nil},
-		{"larger ones in an array", []any{int64(math.MaxInt64), int64(1 << 32)}, math.MaxInt64, 2, nil},
-		{"0 first", []any{int64(0), int64(5)}, 0, 2, nil},
-		{"the first below 0", []any{int64(-1)}, 0, 0, ErrRange},
-		{"the last below 0", []any{int64(5), int64(-1)}, 0, 0, ErrRange},
-		{"a double among them", []any{int64(5), 1.0}, 0, 0, ErrType},
-		{"nothing among them", []any{nil}, 0, 0, ErrType},
-		{"3 bytes", []byte{1, 0, 0}, 0, 0, ErrPacking},
-		{"5 bytes", []byte{1, 0, 0, 0, 1}, 0, 0, ErrPacking},
+		{"none in an array", []any{}, nil, nil},
+		{"none in bytes", []byte{}, nil, nil},
+		{"an array", []any{int64(3), int64(1), int64(0)}, []uint64{3, 1, 0}, nil},
+		{"bytes are little-endian", []byte{1, 2, 3, 4, 9, 0, 0, 0}, []uint64{0x04030201, 9}, nil},
+		{"the largest, packed", []byte{255, 255, 255, 255}, []uint64{math.MaxUint32}, nil},
+		{"larger ones in an array", []any{int64(math.MaxInt64), int64(1 << 32)}, []uint64{math.MaxInt64, 1 << 32}, nil},
+		{"the first below 0", []any{int64(-1)}, nil, ErrRange},
+		{"the last below 0", []any{int64(5), int64(-1)}, nil, ErrRange},
+		{"a double among them", []any{int64(5), 1.0}, nil, ErrType},
+		{"nothing among them", []any{nil}, nil, ErrType},
+		{"3 bytes", []byte{1, 0, 0}, nil, ErrPacking},
+		{"5 bytes", []byte{1, 0, 0, 0, 1}, nil, ErrPacking},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			first, n, err := Ages(value(t, test.raw))
+			got, err := AppendAges([]uint64{7}, value(t, test.raw))
 			require.ErrorIs(t, err, test.err)
-			assert.Equal(t, test.first, first)
-			assert.Equal(t, test.n, n)
+			if err == nil {
+				assert.Equal(t, append([]uint64{7}, test.want...), got)
+			}
 		})
 	}
 }
@@ -266,7 +265,7 @@ func TestErrorsSayNothingOfTheValue(t *testing.T) {
 		"Index":           func() error { _, err := Index(value(t, int64(-1357924680))); return err },
 		"Text":            func() error { _, err := Text(value(t, int64(1357924680))); return err },
 		"numbers":         func() error { _, err := AppendUint32s(nil, value(t, []any{int64(-1357924680)}), 1); return err },
-		"ages":            func() error { _, _, err := Ages(value(t, []any{int64(-1357924680)})); return err },
+		"ages":            func() error { _, err := AppendAges(nil, value(t, []any{int64(-1357924680)})); return err },
 		"numbers, packed": func() error { _, err := AppendUint32s(nil, value(t, []byte(secret)), 1); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -310,13 +309,13 @@ func TestReadOnly(t *testing.T) {
 // TestAllocations: what has the right type already is not copied.
 func TestAllocations(t *testing.T) {
 	text, index, array, packed := value(t, "some text"), value(t, int64(1)), value(t, []any{int64(1), int64(2)}), value(t, []byte{1, 0, 0, 0})
-	scratch := make([]uint32, 0, 8)
+	scratch, ages := make([]uint32, 0, 8), make([]uint64, 0, 8)
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
 		_, _ = Text(text)
 		_, _ = ID(text)
 		_, _ = Index(index)
 		_, _ = AppendUint32s(scratch, array, contract.MaxTokenID)
-		_, _, _ = Ages(array)
-		_, _, _ = Ages(packed)
+		_, _ = AppendAges(ages, array)
+		_, _ = AppendAges(ages, packed)
 	}))
 }

@@ -22,6 +22,11 @@ type Chunk struct {
 	Text    string
 	HasText bool
 
+	// Index is how many chunks of the output came before the first one in the record, where Numbered is set. It and the
+	// indexes of the other chunks in the record are within what the contract allows.
+	Index    uint32
+	Numbered bool
+
 	IsFinal   bool
 	Aborted   Flag
 	Streaming Flag
@@ -30,12 +35,28 @@ type Chunk struct {
 	DisaggRequestID    string
 	HasDisaggRequestID bool
 
-	StartedAt uint64 // the time of the first chunk in the record, in nanoseconds since 1970
-	Time      uint64 // the time of the last one
+	StartedAt uint64   // the time of the first chunk in the record, in nanoseconds since 1970
+	Time      uint64   // the time of the last one
+	Ages      []uint64 // of each chunk in the record, in microseconds before Time; none where all are 0
+
+	// EmitterDropped is how many chunks the sending process has dropped since it started.
+	EmitterDropped uint32
 
 	// Attributes are the record's own. Others of them are not the contract's (IsOther), and stay on the output's record.
 	Attributes pcommon.Map
 	Others     int
+}
+
+// TimeOf returns the time of the i-th chunk in the record, in nanoseconds since 1970.
+func (c *Chunk) TimeOf(i int) uint64 {
+	switch {
+	case i == 0:
+		return c.StartedAt
+	case len(c.Ages) > 0:
+		return before(c.Time, c.Ages[i])
+	default:
+		return c.Time
+	}
 }
 
 // Flag is a boolean that a sender may leave out, so that the last known value counts.
@@ -68,6 +89,9 @@ type End struct {
 	RequestID string // 1 to 256 bytes
 	Reason    string // may be empty
 	Time      uint64 // nanoseconds since 1970
+	// ChunkCounts is how many chunks each output of the request had, by output index; none where the sender does not say.
+	// It belongs to the Decoder, until that is reset.
+	ChunkCounts []uint32
 }
 
 // IsOther reports whether an attribute is none of the contract's, so that it stays on the output's record.

@@ -13,6 +13,7 @@ import (
 type Decoder struct {
 	frames  []string
 	numbers []uint32
+	ages    []uint64
 }
 
 // Times are a record's: of its last chunk, and of its first where the signal tells (a span's start), else 0. Both are
@@ -22,7 +23,7 @@ type Times struct{ First, Last uint64 }
 // Reset gives up all that was decoded since the last Reset, and with it the references to the records.
 func (d *Decoder) Reset() {
 	clear(d.frames)
-	d.frames, d.numbers = d.frames[:0], d.numbers[:0]
+	d.frames, d.numbers, d.ages = d.frames[:0], d.numbers[:0], d.ages[:0]
 }
 
 // parts are the attributes that can only be understood together.
@@ -46,7 +47,10 @@ func (d *Decoder) Chunk(attributes pcommon.Map, times Times) (Chunk, error) {
 	if err := d.assignFrames(&c, &p); err != nil {
 		return Chunk{}, err
 	}
-	if err := d.assignStart(&c, &p, times.First); err != nil {
+	if c.Numbered && uint64(c.Index)+uint64(len(c.Frames))-1 > contract.MaxIndex {
+		return Chunk{}, attr.InAttribute(contract.ChunkIndex, attr.ErrRange)
+	}
+	if err := d.assignTimes(&c, &p, times.First); err != nil {
 		return Chunk{}, attr.InAttribute(contract.FrameAges, err)
 	}
 	return c, nil
@@ -87,8 +91,11 @@ func (d *Decoder) chunkAttribute(c *Chunk, p *parts, key string, v pcommon.Value
 		c.Aborted, err = flag(v)
 	case contract.Streaming:
 		c.Streaming, err = flag(v)
-	case contract.ChunkIndex, contract.EmitterDropped:
-		_, err = attr.Index(v)
+	case contract.ChunkIndex:
+		c.Numbered = true
+		c.Index, err = attr.Index(v)
+	case contract.EmitterDropped:
+		c.EmitterDropped, err = attr.Index(v)
 	default:
 		if IsOther(key) {
 			c.Others++
@@ -171,23 +178,28 @@ func (d *Decoder) framesOfPacked(text string, frameLengths pcommon.Value) ([]str
 // framesSince returns the frames decoded since from; its capacity ends there, so that nobody's append reaches the next ones.
 func (d *Decoder) framesSince(from int) []string { return d.frames[from:len(d.frames):len(d.frames)] }
 
-// assignStart finds the time of the record's first chunk: a span starts at it; the ages tell it otherwise.
-func (d *Decoder) assignStart(c *Chunk, p *parts, first uint64) error {
+// assignTimes finds the times of the record's chunks: the ages tell them, and a span starts at its first one.
+func (d *Decoder) assignTimes(c *Chunk, p *parts, first uint64) (err error) {
 	c.StartedAt = c.Time
 	if p.hasFrameAges {
-		age, n, err := attr.Ages(p.frameAges)
-		if err != nil {
+		if c.Ages, err = d.agesOf(p.frameAges); err != nil {
 			return err
 		}
-		if n != len(c.Frames) {
+		if len(c.Ages) != len(c.Frames) {
 			return attr.ErrMismatch
 		}
-		c.StartedAt = before(c.Time, age)
+		c.StartedAt = before(c.Time, c.Ages[0])
 	}
 	if first != 0 && first <= c.Time {
 		c.StartedAt = first
 	}
 	return nil
+}
+
+func (d *Decoder) agesOf(v pcommon.Value) (ages []uint64, err error) {
+	from := len(d.ages)
+	d.ages, err = attr.AppendAges(d.ages, v)
+	return d.ages[from:len(d.ages):len(d.ages)], err
 }
 
 // before is the time that many microseconds before another, and no earlier than 1970.
@@ -228,7 +240,7 @@ func (d *Decoder) endAttribute(e *End, key string, v pcommon.Value) (err error) 
 		if v.Type() != pcommon.ValueTypeSlice {
 			return attr.ErrType
 		}
-		_, err = d.numbersOf(v, contract.MaxIndex)
+		e.ChunkCounts, err = d.numbersOf(v, contract.MaxIndex)
 	}
 	return err
 }

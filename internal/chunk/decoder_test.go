@@ -158,8 +158,14 @@ func TestChunk(t *testing.T) {
 		{"an empty one is null", raw{contract.DisaggRequestID: ""}, func(c *Chunk) { c.HasDisaggRequestID = true }},
 
 		{
-			"what this version only checks",
-			raw{contract.ChunkIndex: int64(math.MaxInt32), contract.EmitterDropped: int64(0)}, func(*Chunk) {},
+			"a chunk index", raw{contract.ChunkIndex: int64(0)}, func(c *Chunk) { c.Numbered = true },
+		},
+		{
+			"the largest chunk index", raw{contract.ChunkIndex: int64(math.MaxInt32)},
+			func(c *Chunk) { c.Numbered, c.Index = true, math.MaxInt32 },
+		},
+		{
+			"dropped chunks", raw{contract.EmitterDropped: int64(7)}, func(c *Chunk) { c.EmitterDropped = 7 },
 		},
 		{
 			"other attributes", raw{"model": "m", "tenant": "", "finish_reason": nil, contract.AttributeEventName: "e"},
@@ -431,7 +437,7 @@ func TestEnd(t *testing.T) {
 		{"with a reason", raw{contract.EndReason: "error"}, End{RequestID: "r", Reason: "error"}},
 		{"with no value as reason", raw{contract.EndReason: nil}, End{RequestID: "r"}},
 		{"an id in decimal", raw{contract.RequestID: int64(12)}, End{RequestID: "12"}},
-		{"chunk counts", raw{contract.ChunkCounts: ints(0, math.MaxInt32)}, End{RequestID: "r"}},
+		{"chunk counts", raw{contract.ChunkCounts: ints(0, math.MaxInt32)}, End{RequestID: "r", ChunkCounts: []uint32{0, math.MaxInt32}}},
 		{"no chunk counts", raw{contract.ChunkCounts: []any{}}, End{RequestID: "r"}},
 		{"chunk counts without a value", raw{contract.ChunkCounts: nil}, End{RequestID: "r"}},
 		{"attributes of others", raw{"model": int64(1), contract.TextDiff: int64(1)}, End{RequestID: "r"}},

@@ -51,11 +51,21 @@ const (
 	NumOutputTokens  = "raw_output.num_output_tokens"
 )
 
+// Attributes of the record that say how its chunks arrived (section 3). They are no keys of the line, unless the exporter is
+// told to include them.
+const (
+	Chunks          = "raw_output.chunks"
+	MissingChunks   = "raw_output.missing_chunks"
+	DuplicateChunks = "raw_output.duplicate_chunks"
+	FrameTimes      = "raw_output.frame_times"
+)
+
 // End reasons that the Collector gives itself (section 3); any other is the server's.
 const (
-	ReasonEvicted     = "evicted"
-	ReasonIdleTimeout = "idle_timeout"
-	ReasonShutdown    = "shutdown"
+	ReasonEvicted       = "evicted"
+	ReasonIdleTimeout   = "idle_timeout"
+	ReasonShutdown      = "shutdown"
+	ReasonChunksMissing = "chunks_missing"
 )
 
 // What the contract allows (section 1).

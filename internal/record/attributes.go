@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/binary"
 	"math"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // numAttributes is how many Put puts at the most.
-const numAttributes = 13
+const numAttributes = 17
 
 // Put puts the record's keys into the attributes of its event. Text that is not valid UTF-8 goes as bytes. The values
 // share the record's strings.
@@ -42,14 +43,43 @@ func (r *Record) Put(attributes pcommon.Map) {
 		ids.AppendEmpty().SetInt(int64(id))
 	}
 	attributes.PutInt(contract.NumOutputTokens, int64(len(r.TokenIDs)))
+	r.putDelivery(attributes)
+}
+
+func (r *Record) putDelivery(attributes pcommon.Map) {
+	putCount(attributes, contract.Chunks, r.Chunks)
+	putCount(attributes, contract.MissingChunks, r.MissingChunks)
+	putCount(attributes, contract.DuplicateChunks, r.DuplicateChunks)
+	if r.FrameTimes != nil {
+		attributes.PutEmptyBytes(contract.FrameTimes).FromRaw(packed(r.FrameTimes))
+	}
+}
+
+func putCount(attributes pcommon.Map, key string, n Count) {
+	if n.Known {
+		attributes.PutInt(key, int64(n.Value))
+	}
+}
+
+// packed is the packed form of numbers: little-endian uint32.
+func packed(numbers []uint32) []byte {
+	bytes := make([]byte, 0, 4*len(numbers))
+	for _, n := range numbers {
+		bytes = binary.LittleEndian.AppendUint32(bytes, n)
+	}
+	return bytes
 }
 
 // Reader reads records from the attributes of their events, into memory that it uses again for the next one. The zero
 // value is ready.
 type Reader struct {
+	// Include has what is read beside the keys that each line has; what is not asked for may hold anything.
+	Include Include
+
 	record        Record
 	hasText       bool
 	hasConsistent bool
+	frameTimes    []uint32 // as scratch
 }
 
 // Read returns the record with these attributes, good until the next Read. startedAt and finishedAt are the times of its
@@ -57,6 +87,9 @@ type Reader struct {
 // in which attribute.
 func (d *Reader) Read(attributes pcommon.Map, startedAt, finishedAt uint64) (*Record, error) {
 	r := &d.record
+	if r.FrameTimes != nil {
+		d.frameTimes = r.FrameTimes[:0]
+	}
 	*r = Record{StartedAt: startedAt, FinishedAt: finishedAt, Frames: r.Frames[:0], TokenIDs: r.TokenIDs[:0]}
 	d.hasText, d.hasConsistent = false, false
 	for key, value := range attributes.All() {
@@ -116,8 +149,33 @@ func (d *Reader) attribute(key string, v pcommon.Value) (err error) {
 		r.FramesConsistent, err = attr.Bool(v)
 	case contract.TokenIDs:
 		r.TokenIDs, err = attr.AppendUint32s(r.TokenIDs, v, contract.MaxTokenID)
+	default:
+		err = d.deliveryAttribute(key, v)
 	}
 	return err
+}
+
+func (d *Reader) deliveryAttribute(key string, v pcommon.Value) (err error) {
+	r := &d.record
+	switch {
+	case key == contract.Chunks && d.Include.Delivery:
+		r.Chunks, err = count(v)
+	case key == contract.MissingChunks && d.Include.Delivery:
+		r.MissingChunks, err = count(v)
+	case key == contract.DuplicateChunks && d.Include.Delivery:
+		r.DuplicateChunks, err = count(v)
+	case key == contract.FrameTimes && d.Include.FrameTimes:
+		if d.frameTimes == nil {
+			d.frameTimes = []uint32{} // none are not the same as nobody kept them
+		}
+		r.FrameTimes, err = attr.AppendUint32s(d.frameTimes, v, math.MaxUint32)
+	}
+	return err
+}
+
+func count(v pcommon.Value) (Count, error) {
+	n, err := attr.Index(v)
+	return CountOf(n), err
 }
 
 // mayBeEmpty reports whether the empty string is a value of the key's, and not the want of one.

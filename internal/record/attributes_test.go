@@ -102,10 +102,11 @@ func TestPut(t *testing.T) {
 // TestKeysOfLineAndAttributes: each key of the line but event and finished_at is an attribute.
 func TestKeysOfLineAndAttributes(t *testing.T) {
 	r := full()
+	r.Chunks, r.MissingChunks, r.DuplicateChunks, r.FrameTimes = CountOf(1), CountOf(2), CountOf(3), []uint32{}
 	m := pcommon.NewMap()
 	r.Put(m)
 	assert.Equal(t, numAttributes, m.Len())
-	line := string(AppendLine(nil, &r))
+	line := string(AppendLineWith(nil, &r, everything, &Surroundings{Resource: pcommon.NewMap(), Attributes: pcommon.NewMap()}))
 	for key := range m.All() {
 		assert.Contains(t, line, `"`+strings.TrimPrefix(key, contract.Namespace)+`":`)
 	}

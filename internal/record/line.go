@@ -17,6 +17,11 @@ func AppendHour(dst []byte, nanos uint64) []byte {
 // AppendLine appends the record's line, its newline included. It is valid JSON in valid UTF-8 whatever the strings hold:
 // a lone surrogate in its three-byte form becomes its escape, any other invalid byte U+FFFD.
 func AppendLine(dst []byte, r *Record) []byte {
+	return append(appendKeys(dst, r), "}\n"...)
+}
+
+// appendKeys appends the keys that each line has.
+func appendKeys(dst []byte, r *Record) []byte {
 	dst = append(dst, `{"event":"raw_output","request_id":`...)
 	dst = appendString(dst, r.RequestID)
 	dst = append(dst, `,"disagg_request_id":`...)
@@ -44,14 +49,19 @@ func AppendLine(dst []byte, r *Record) []byte {
 	}
 	dst = append(dst, `],"frames_consistent":`...)
 	dst = strconv.AppendBool(dst, r.FramesConsistent)
-	dst = append(dst, `,"token_ids":[`...)
-	for i, id := range r.TokenIDs {
+	dst = append(dst, `,"token_ids":`...)
+	dst = appendNumbers(dst, r.TokenIDs)
+	dst = append(dst, `,"num_output_tokens":`...)
+	return strconv.AppendInt(dst, int64(len(r.TokenIDs)), 10)
+}
+
+func appendNumbers(dst []byte, numbers []uint32) []byte {
+	dst = append(dst, '[')
+	for i, n := range numbers {
 		dst = appendComma(dst, i)
-		dst = strconv.AppendUint(dst, uint64(id), 10)
+		dst = strconv.AppendUint(dst, uint64(n), 10)
 	}
-	dst = append(dst, `],"num_output_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(len(r.TokenIDs)), 10)
-	return append(dst, "}\n"...)
+	return append(dst, ']')
 }
 
 func appendComma(dst []byte, i int) []byte {
@@ -136,10 +146,10 @@ func startsWithSurrogate(s string) bool {
 
 func appendSurrogate(dst []byte, s string) []byte {
 	code := 0xD000 | uint16(s[1]&0x3F)<<6 | uint16(s[2]&0x3F)
-	return append(dst, '\\', 'u', hex[code>>12], hex[code>>8&0xF], hex[code>>4&0xF], hex[code&0xF])
+	return append(dst, '\\', 'u', hexDigits[code>>12], hexDigits[code>>8&0xF], hexDigits[code>>4&0xF], hexDigits[code&0xF])
 }
 
-const hex = "0123456789abcdef"
+const hexDigits = "0123456789abcdef"
 
 // appendValid appends valid UTF-8. Only ASCII needs escapes; everything else is copied in runs.
 func appendValid(dst []byte, s string) []byte {
@@ -157,7 +167,7 @@ func appendValid(dst []byte, s string) []byte {
 
 func appendEscape(dst []byte, c byte) []byte {
 	if escape[c] == 'u' {
-		return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xF])
+		return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xF])
 	}
 	return append(dst, '\\', escape[c])
 }

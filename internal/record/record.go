@@ -26,7 +26,23 @@ type Record struct {
 	// missing.
 	FramesConsistent bool
 	TokenIDs         []uint32
+
+	// What follows says how the output's chunks arrived. It is on the line only where it is asked for.
+
+	Chunks          Count    // that came
+	MissingChunks   Count    // that are known to be missing
+	DuplicateChunks Count    // that came again
+	FrameTimes      []uint32 // when each of Frames came, in microseconds after StartedAt; none where nobody kept them
 }
+
+// Count is a number that may be unknown.
+type Count struct {
+	Value uint32
+	Known bool
+}
+
+// CountOf returns a known number.
+func CountOf(n uint32) Count { return Count{n, true} }
 
 // AddUp reports whether the frames of a record's line add up to the text of its line. The line decides, not the bytes
 // that it was made of: where a character was cut in two, the line has U+FFFD for each of its bytes in the frames, but the

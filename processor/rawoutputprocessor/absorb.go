@@ -24,7 +24,7 @@ type absorber[T any] struct {
 	from      *assembly.From // of scope; nil until it has an event of ours
 	decoder   chunk.Decoder
 	steps     []step
-	accepted  int
+	outcomes  outcomes
 	ended     []assembly.Ended // by the batch, to be delivered
 }
 
@@ -82,7 +82,6 @@ func (a *absorber[T]) Visit(e signal.Event) {
 		return
 	}
 	s.from = a.origin()
-	a.accepted += len(s.chunk.Frames)
 	a.steps = append(a.steps, s)
 	if len(a.steps) == stepsAtOnce {
 		a.apply()
@@ -101,19 +100,19 @@ func (a *absorber[T]) origin() *assembly.From {
 
 // apply adds the decoded events to the table, in order.
 func (a *absorber[T]) apply() {
-	a.processor.telemetry.addAccepted(a.accepted)
 	ended := a.processor.update(func(t *assembly.Table) {
 		for i := range a.steps {
 			if s := &a.steps[i]; s.isEnd {
-				t.EndRequest(s.from.Source, &s.end)
+				t.EndRequest(s.from.Source, &s.end, a.now)
 			} else {
-				t.Add(s.from, s.trace, &s.chunk, a.now)
+				a.outcomes[t.Add(s.from, s.trace, &s.chunk, a.now)] += len(s.chunk.Frames)
 			}
 		}
 	})
+	a.processor.telemetry.addOutcomes(a.outcomes)
 	a.ended = append(a.ended, ended...)
 	clear(a.steps)
-	a.steps, a.accepted = a.steps[:0], 0
+	a.steps, a.outcomes = a.steps[:0], outcomes{}
 	a.decoder.Reset()
 }
 

@@ -26,6 +26,17 @@ type Config struct {
 	// end reason idle_timeout (default 10m; 0 is for ever).
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
 
+	// GapTimeout is how long, by the Collector's clock, an output whose final chunk came waits for chunks that are missing
+	// before it, and a request end for chunks that it overtook (default 30s, longer than a sender's first retries).
+	GapTimeout time.Duration `mapstructure:"gap_timeout"`
+
+	// EndedCacheSize is how many ended outputs are remembered, so that late copies of their chunks begin no new ones (default
+	// 16384; 0 is none).
+	EndedCacheSize int `mapstructure:"ended_cache_size"`
+
+	// FrameTimes puts the time of each frame on the record (default false).
+	FrameTimes bool `mapstructure:"frame_times"`
+
 	// KeepChunks passes the chunks and request ends on too, beside the records made of them (default false).
 	KeepChunks bool `mapstructure:"keep_chunks"`
 
@@ -37,7 +48,7 @@ type Config struct {
 // large; and a timer should not run all the time.
 const (
 	mostOutputBytes = 1 << 30
-	leastIdle       = time.Millisecond
+	leastTimeout    = time.Millisecond
 )
 
 // Validate implements confmap.Validator.
@@ -47,7 +58,8 @@ func (cfg *Config) Validate() error {
 		positive("max_pending_bytes", cfg.MaxPendingBytes, "bytes"),
 		positive("max_output_bytes", cfg.MaxOutputBytes, "bytes"),
 		cfg.validateOutputBytes(),
-		cfg.validateIdleTimeout(),
+		cfg.validateTimeouts(),
+		cfg.validateEndedCacheSize(),
 	)
 }
 
@@ -65,11 +77,22 @@ func (cfg *Config) validateOutputBytes() error {
 	return fmt.Errorf("max_output_bytes is %d: it must be at most %d (1 GiB)", cfg.MaxOutputBytes, mostOutputBytes)
 }
 
-func (cfg *Config) validateIdleTimeout() error {
-	if cfg.IdleTimeout == 0 || cfg.IdleTimeout >= leastIdle {
+func (cfg *Config) validateTimeouts() error {
+	var errs []error
+	if cfg.IdleTimeout != 0 && cfg.IdleTimeout < leastTimeout {
+		errs = append(errs, fmt.Errorf("idle_timeout is %v: it must be 0 (never) or at least %v", cfg.IdleTimeout, leastTimeout))
+	}
+	if cfg.GapTimeout < leastTimeout {
+		errs = append(errs, fmt.Errorf("gap_timeout is %v: it must be at least %v", cfg.GapTimeout, leastTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+func (cfg *Config) validateEndedCacheSize() error {
+	if cfg.EndedCacheSize >= 0 {
 		return nil
 	}
-	return fmt.Errorf("idle_timeout is %v: it must be 0 (never) or at least %v", cfg.IdleTimeout, leastIdle)
+	return fmt.Errorf("ended_cache_size is %d: it must be 0 (none) or the number of ended outputs to remember", cfg.EndedCacheSize)
 }
 
 func createDefaultConfig() component.Config {
@@ -78,5 +101,7 @@ func createDefaultConfig() component.Config {
 		MaxPendingBytes: 256 << 20,
 		MaxOutputBytes:  16 << 20,
 		IdleTimeout:     10 * time.Minute,
+		GapTimeout:      30 * time.Second,
+		EndedCacheSize:  16384,
 	}
 }

@@ -21,16 +21,22 @@ func TestConfig(t *testing.T) {
 	}{
 		"": {want: &Config{
 			MaxPending: 4096, MaxPendingBytes: 256 << 20, MaxOutputBytes: 16 << 20, IdleTimeout: 10 * time.Minute,
+			GapTimeout: 30 * time.Second, EndedCacheSize: 16384,
 		}},
 		"all": {want: &Config{
-			MaxPending: 100, MaxPendingBytes: 1 << 20, MaxOutputBytes: 1 << 16, IdleTimeout: 30 * time.Second, KeepChunks: true,
+			MaxPending: 100, MaxPendingBytes: 1 << 20, MaxOutputBytes: 1 << 16, IdleTimeout: 30 * time.Second,
+			GapTimeout: time.Minute, EndedCacheSize: 100, FrameTimes: true, KeepChunks: true,
 		}},
-		"never_idle":    {want: &Config{MaxPending: 4096, MaxPendingBytes: 256 << 20, MaxOutputBytes: 16 << 20}},
-		"no_outputs":    {err: "max_pending is 0: it must be above 0 (the number of outputs in flight)"},
-		"no_bytes":      {err: "max_pending_bytes is -1: it must be above 0 (bytes)"},
-		"huge_output":   {err: "max_output_bytes is 1073741825: it must be at most 1073741824 (1 GiB)"},
-		"negative_idle": {err: "idle_timeout is -1s: it must be 0 (never) or at least 1ms"},
-		"unknown":       {err: "max_pendings"},
+		"never_idle": {want: &Config{
+			MaxPending: 4096, MaxPendingBytes: 256 << 20, MaxOutputBytes: 16 << 20, GapTimeout: 30 * time.Second,
+		}},
+		"no_outputs":     {err: "max_pending is 0: it must be above 0 (the number of outputs in flight)"},
+		"no_bytes":       {err: "max_pending_bytes is -1: it must be above 0 (bytes)"},
+		"huge_output":    {err: "max_output_bytes is 1073741825: it must be at most 1073741824 (1 GiB)"},
+		"negative_idle":  {err: "idle_timeout is -1s: it must be 0 (never) or at least 1ms"},
+		"no_gap":         {err: "gap_timeout is 0s: it must be at least 1ms"},
+		"negative_ended": {err: "ended_cache_size is -1: it must be 0 (none) or the number of ended outputs to remember"},
+		"unknown":        {err: "max_pendings"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := load(t, name)

@@ -3,6 +3,7 @@ package rawoutputprocessor
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,8 +62,9 @@ func newProcessor[T any](cfg *Config, set processor.Settings, sig signal.Signal[
 		next:      next,
 		logger:    set.Logger,
 		telemetry: telemetry,
-		table: assembly.NewTable(assembly.Limits{
+		table: assembly.NewTable(assembly.Options{
 			Outputs: cfg.MaxPending, Bytes: cfg.MaxPendingBytes, OutputBytes: cfg.MaxOutputBytes,
+			Remembered: cfg.EndedCacheSize, FrameTimes: cfg.FrameTimes,
 		}),
 	}
 	p.absorbers.New = func() any { return &absorber[T]{processor: p} }
@@ -89,9 +91,7 @@ func (p *rawOutputProcessor[T]) Start(context.Context, component.Host) error {
 	ctx, stop := context.WithCancelCause(context.Background())
 	p.stop = stop
 	p.loops.Go(func() { p.outbox.retryUntil(ctx, p.attempts) })
-	if p.cfg.IdleTimeout > 0 {
-		p.loops.Go(func() { p.expireUntil(ctx) })
-	}
+	p.loops.Go(func() { p.expireUntil(ctx) })
 	return nil
 }
 
@@ -137,32 +137,51 @@ func (p *rawOutputProcessor[T]) passOn(ctx context.Context, batch T, ours int) e
 	}
 }
 
-// expireUntil ends outputs that are idle for too long, until the context is done. The least recently updated output is
-// the next to expire, and no output that comes later expires before a whole timeout has passed: one timer is enough.
+// expireUntil ends what waited for too long, until the context is done: outputs for any chunk, outputs whose final chunk came
+// and request ends for the missing ones. Who waits longest is the next to expire, and nobody who begins to wait later expires
+// before a whole timeout has passed: one timer is enough.
 func (p *rawOutputProcessor[T]) expireUntil(ctx context.Context) {
-	timer := time.NewTimer(p.cfg.IdleTimeout)
+	timer := time.NewTimer(p.timeToExpire(time.Now()))
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-timer.C:
-			timer.Reset(p.expire(p.attempts, now))
+			p.expire(p.attempts, now)
+			timer.Reset(p.timeToExpire(now))
 		}
 	}
 }
 
-// expire ends what is idle since the timeout, and returns how long to wait for the next.
-func (p *rawOutputProcessor[T]) expire(ctx context.Context, now time.Time) time.Duration {
+// expire ends what has waited for too long.
+func (p *rawOutputProcessor[T]) expire(ctx context.Context, now time.Time) {
 	p.deliver(ctx, p.update(func(t *assembly.Table) {
-		t.Expire(now.Add(-p.cfg.IdleTimeout), uint64(now.UnixNano()))
+		t.GiveUpWaiting(now.Add(-p.cfg.GapTimeout))
+		if p.cfg.IdleTimeout > 0 {
+			t.Expire(now.Add(-p.cfg.IdleTimeout), uint64(now.UnixNano()))
+		}
 	}))
+}
+
+// timeToExpire returns how long it takes until the next may have waited for too long.
+func (p *rawOutputProcessor[T]) timeToExpire(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if touched, ok := p.table.LeastRecent(); ok {
-		return max(touched.Add(p.cfg.IdleTimeout).Sub(now), 0)
+	next := now.Add(p.cfg.GapTimeout)
+	if since, ok := p.table.LongestWait(); ok {
+		next = since.Add(p.cfg.GapTimeout)
 	}
-	return p.cfg.IdleTimeout
+	if p.cfg.IdleTimeout > 0 {
+		idle := now.Add(p.cfg.IdleTimeout)
+		if since, ok := p.table.LeastRecent(); ok {
+			idle = since.Add(p.cfg.IdleTimeout)
+		}
+		if idle.Before(next) {
+			next = idle
+		}
+	}
+	return max(next.Sub(now), 0)
 }
 
 // update changes the table inside the lock, and returns the outputs that ended, to be delivered outside it.
@@ -171,15 +190,15 @@ func (p *rawOutputProcessor[T]) update(change func(*assembly.Table)) []assembly.
 	p.table.Hold(p.outbox.size())
 	change(p.table)
 	if p.stopped {
-		p.table.Flush(p.table.Len(), uint64(time.Now().UnixNano()))
+		p.table.Flush(math.MaxInt, uint64(time.Now().UnixNano()))
 	}
 	p.inFlight.Store(p.table.Bytes())
-	ended, empty := p.table.TakeEnded()
+	ended, tally := p.table.TakeEnded()
 	delta := p.reported.moveTo(pending{outputs: int64(p.table.Len()), bytes: p.table.Bytes()})
 	p.mu.Unlock()
 
 	p.telemetry.addPending(delta)
-	p.telemetry.addEmpty(empty)
+	p.telemetry.addTally(tally)
 	return ended
 }
 

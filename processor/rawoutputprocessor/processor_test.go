@@ -135,8 +135,8 @@ func TestMalformedChunksAreCounted(t *testing.T) {
 func TestMetricsFromTheStart(t *testing.T) {
 	f := newFixture(t, nil)
 	for metric, want := range map[string]map[string]int{
-		chunksMetric:       {"accepted": 0, "malformed": 0},
-		recordsMetric:      {"finished": 0, "evicted": 0, "idle_timeout": 0, "shutdown": 0, "request_end": 0},
+		chunksMetric:       {"accepted": 0, "duplicate": 0, "late": 0, "conflicting": 0, "malformed": 0},
+		recordsMetric:      {"finished": 0, "evicted": 0, "idle_timeout": 0, "shutdown": 0, "request_end": 0, "chunks_missing": 0},
 		droppedMetric:      {"rejected": 0, "queue_full": 0, "shutdown": 0},
 		emptyMetric:        {"": 0},
 		inconsistentMetric: {"": 0},
@@ -299,6 +299,7 @@ func TestRecordKeepsItsPlace(t *testing.T) {
 		contract.RequestID: "1", contract.OutputIndex: int64(0), contract.StartedAt: "2026-11-04T05:12:33.123456+00:00",
 		contract.Streaming: false, contract.Aborted: false, contract.Partial: false, contract.Text: "ab",
 		contract.Frames: []any{"a", "b"}, contract.FramesConsistent: true, contract.TokenIDs: []any{}, contract.NumOutputTokens: int64(0),
+		contract.Chunks: int64(2), contract.MissingChunks: int64(0), contract.DuplicateChunks: int64(0),
 	}, record.Attributes().AsRaw())
 	f.shutdown(t)
 }

@@ -24,21 +24,33 @@ const (
 
 // causes are the values of the end_reason attribute.
 var causes = map[assembly.Cause]string{
-	assembly.Finished:   "finished",
-	assembly.RequestEnd: "request_end",
-	assembly.Evicted:    "evicted",
-	assembly.Idle:       "idle_timeout",
-	assembly.Shutdown:   "shutdown",
+	assembly.Finished:      "finished",
+	assembly.RequestEnd:    "request_end",
+	assembly.Evicted:       "evicted",
+	assembly.Idle:          "idle_timeout",
+	assembly.Shutdown:      "shutdown",
+	assembly.ChunksMissing: "chunks_missing",
+}
+
+// outcomes are numbers of chunks, by what became of them.
+type outcomes [len(outcomeNames)]int
+
+// outcomeNames are the values of the outcome attribute, but for that of malformed chunks.
+var outcomeNames = [...]string{
+	assembly.Accepted:    "accepted",
+	assembly.Duplicate:   "duplicate",
+	assembly.Late:        "late",
+	assembly.Conflicting: "conflicting",
 }
 
 // telemetry counts for the self metrics. What several pipelines share adds up on one meter: there are no gauges.
 type telemetry struct {
-	builder  *metadata.TelemetryBuilder
-	accepted metric.AddOption
-	malform  metric.AddOption
-	byCause  map[assembly.Cause]metric.AddOption
-	byReason map[dropReason]metric.AddOption
-	dropped  tally.Tally
+	builder   *metadata.TelemetryBuilder
+	byOutcome [len(outcomeNames)]metric.AddOption
+	malformed metric.AddOption
+	byCause   map[assembly.Cause]metric.AddOption
+	byReason  map[dropReason]metric.AddOption
+	dropped   tally.Tally
 }
 
 // newTelemetry returns the counters, each there with 0 from the start, so that an alert can be written on it.
@@ -48,15 +60,17 @@ func newTelemetry(set component.TelemetrySettings) (*telemetry, error) {
 		return nil, err
 	}
 	t := &telemetry{
-		builder:  builder,
-		accepted: with("outcome", "accepted"),
-		malform:  with("outcome", "malformed"),
-		byCause:  map[assembly.Cause]metric.AddOption{},
-		byReason: map[dropReason]metric.AddOption{},
+		builder:   builder,
+		malformed: with("outcome", "malformed"),
+		byCause:   map[assembly.Cause]metric.AddOption{},
+		byReason:  map[dropReason]metric.AddOption{},
 	}
 	ctx := context.Background()
-	builder.ProcessorRawOutputChunks.Add(ctx, 0, t.accepted)
-	builder.ProcessorRawOutputChunks.Add(ctx, 0, t.malform)
+	for outcome, name := range outcomeNames {
+		t.byOutcome[outcome] = with("outcome", name)
+		builder.ProcessorRawOutputChunks.Add(ctx, 0, t.byOutcome[outcome])
+	}
+	builder.ProcessorRawOutputChunks.Add(ctx, 0, t.malformed)
 	for cause, name := range causes {
 		t.byCause[cause] = with("end_reason", name)
 		builder.ProcessorRawOutputRecords.Add(ctx, 0, t.byCause[cause])
@@ -67,6 +81,8 @@ func newTelemetry(set component.TelemetrySettings) (*telemetry, error) {
 	}
 	builder.ProcessorRawOutputEmptyOutputs.Add(ctx, 0)
 	builder.ProcessorRawOutputInconsistentRecords.Add(ctx, 0)
+	builder.ProcessorRawOutputMissingChunks.Add(ctx, 0)
+	builder.ProcessorRawOutputEmitterDroppedChunks.Add(ctx, 0)
 	builder.ProcessorRawOutputPendingOutputs.Add(ctx, 0)
 	builder.ProcessorRawOutputPendingBytes.Add(ctx, 0)
 	return t, nil
@@ -76,14 +92,16 @@ func with(key, value string) metric.AddOption {
 	return metric.WithAttributeSet(attribute.NewSet(attribute.String(key, value)))
 }
 
-func (t *telemetry) addAccepted(chunks int) {
-	if chunks > 0 {
-		t.builder.ProcessorRawOutputChunks.Add(context.Background(), int64(chunks), t.accepted)
+func (t *telemetry) addOutcomes(chunks outcomes) {
+	for outcome, n := range chunks {
+		if n > 0 {
+			t.builder.ProcessorRawOutputChunks.Add(context.Background(), int64(n), t.byOutcome[outcome])
+		}
 	}
 }
 
 func (t *telemetry) addMalformed() {
-	t.builder.ProcessorRawOutputChunks.Add(context.Background(), 1, t.malform)
+	t.builder.ProcessorRawOutputChunks.Add(context.Background(), 1, t.malformed)
 }
 
 func (t *telemetry) addEnded(ended []assembly.Ended) {
@@ -92,9 +110,16 @@ func (t *telemetry) addEnded(ended []assembly.Ended) {
 	}
 }
 
-func (t *telemetry) addEmpty(outputs int) {
-	if outputs > 0 {
-		t.builder.ProcessorRawOutputEmptyOutputs.Add(context.Background(), int64(outputs))
+func (t *telemetry) addTally(tally assembly.Tally) {
+	ctx := context.Background()
+	if tally.EmptyOutputs > 0 {
+		t.builder.ProcessorRawOutputEmptyOutputs.Add(ctx, int64(tally.EmptyOutputs))
+	}
+	if tally.MissingChunks > 0 {
+		t.builder.ProcessorRawOutputMissingChunks.Add(ctx, tally.MissingChunks)
+	}
+	if tally.EmitterDropped > 0 {
+		t.builder.ProcessorRawOutputEmitterDroppedChunks.Add(ctx, tally.EmitterDropped)
 	}
 }
 

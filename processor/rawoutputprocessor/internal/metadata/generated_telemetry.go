@@ -23,16 +23,18 @@ func Tracer(settings component.TelemetrySettings) trace.Tracer {
 // TelemetryBuilder provides an interface for components to report telemetry
 // as defined in metadata and user config.
 type TelemetryBuilder struct {
-	meter                                 metric.Meter
-	mu                                    sync.Mutex
-	registrations                         []metric.Registration
-	ProcessorRawOutputChunks              metric.Int64Counter
-	ProcessorRawOutputDroppedRecords      metric.Int64Counter
-	ProcessorRawOutputEmptyOutputs        metric.Int64Counter
-	ProcessorRawOutputInconsistentRecords metric.Int64Counter
-	ProcessorRawOutputPendingBytes        metric.Int64UpDownCounter
-	ProcessorRawOutputPendingOutputs      metric.Int64UpDownCounter
-	ProcessorRawOutputRecords             metric.Int64Counter
+	meter                                  metric.Meter
+	mu                                     sync.Mutex
+	registrations                          []metric.Registration
+	ProcessorRawOutputChunks               metric.Int64Counter
+	ProcessorRawOutputDroppedRecords       metric.Int64Counter
+	ProcessorRawOutputEmitterDroppedChunks metric.Int64Counter
+	ProcessorRawOutputEmptyOutputs         metric.Int64Counter
+	ProcessorRawOutputInconsistentRecords  metric.Int64Counter
+	ProcessorRawOutputMissingChunks        metric.Int64Counter
+	ProcessorRawOutputPendingBytes         metric.Int64UpDownCounter
+	ProcessorRawOutputPendingOutputs       metric.Int64UpDownCounter
+	ProcessorRawOutputRecords              metric.Int64Counter
 }
 
 // TelemetryBuilderOption applies changes to default builder.
@@ -76,6 +78,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		metric.WithUnit("{record}"),
 	)
 	errs = errors.Join(errs, err)
+	builder.ProcessorRawOutputEmitterDroppedChunks, err = builder.meter.Int64Counter(
+		"otelcol_processor_raw_output_emitter_dropped_chunks",
+		metric.WithDescription("Chunks that the sending processes say they have dropped themselves. [Alpha]"),
+		metric.WithUnit("{chunk}"),
+	)
+	errs = errors.Join(errs, err)
 	builder.ProcessorRawOutputEmptyOutputs, err = builder.meter.Int64Counter(
 		"otelcol_processor_raw_output_empty_outputs",
 		metric.WithDescription("Outputs that ended with neither text nor token ids nor a final chunk, so that no record was made of them. [Alpha]"),
@@ -88,9 +96,15 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		metric.WithUnit("{record}"),
 	)
 	errs = errors.Join(errs, err)
+	builder.ProcessorRawOutputMissingChunks, err = builder.meter.Int64Counter(
+		"otelcol_processor_raw_output_missing_chunks",
+		metric.WithDescription("Chunks that were known to be missing when their output ended. [Alpha]"),
+		metric.WithUnit("{chunk}"),
+	)
+	errs = errors.Join(errs, err)
 	builder.ProcessorRawOutputPendingBytes, err = builder.meter.Int64UpDownCounter(
 		"otelcol_processor_raw_output_pending_bytes",
-		metric.WithDescription("Memory taken by the outputs in flight and by the records that the next component refused and that are retried. [Alpha]"),
+		metric.WithDescription("Memory taken by the outputs in flight, by the request ends that wait for chunks, and by the records that the next component refused and that are retried. [Alpha]"),
 		metric.WithUnit("By"),
 	)
 	errs = errors.Join(errs, err)

@@ -53,6 +53,22 @@ func AssertEqualProcessorRawOutputDroppedRecords(t *testing.T, tt *componenttest
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }
 
+func AssertEqualProcessorRawOutputEmitterDroppedChunks(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+	want := metricdata.Metrics{
+		Name:        "otelcol_processor_raw_output_emitter_dropped_chunks",
+		Description: "Chunks that the sending processes say they have dropped themselves. [Alpha]",
+		Unit:        "{chunk}",
+		Data: metricdata.Sum[int64]{
+			Temporality: metricdata.CumulativeTemporality,
+			IsMonotonic: true,
+			DataPoints:  dps,
+		},
+	}
+	got, err := tt.GetMetric("otelcol_processor_raw_output_emitter_dropped_chunks")
+	require.NoError(t, err)
+	metricdatatest.AssertEqual(t, want, got, opts...)
+}
+
 func AssertEqualProcessorRawOutputEmptyOutputs(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_raw_output_empty_outputs",
@@ -85,10 +101,26 @@ func AssertEqualProcessorRawOutputInconsistentRecords(t *testing.T, tt *componen
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }
 
+func AssertEqualProcessorRawOutputMissingChunks(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+	want := metricdata.Metrics{
+		Name:        "otelcol_processor_raw_output_missing_chunks",
+		Description: "Chunks that were known to be missing when their output ended. [Alpha]",
+		Unit:        "{chunk}",
+		Data: metricdata.Sum[int64]{
+			Temporality: metricdata.CumulativeTemporality,
+			IsMonotonic: true,
+			DataPoints:  dps,
+		},
+	}
+	got, err := tt.GetMetric("otelcol_processor_raw_output_missing_chunks")
+	require.NoError(t, err)
+	metricdatatest.AssertEqual(t, want, got, opts...)
+}
+
 func AssertEqualProcessorRawOutputPendingBytes(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_processor_raw_output_pending_bytes",
-		Description: "Memory taken by the outputs in flight and by the records that the next component refused and that are retried. [Alpha]",
+		Description: "Memory taken by the outputs in flight, by the request ends that wait for chunks, and by the records that the next component refused and that are retried. [Alpha]",
 		Unit:        "By",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

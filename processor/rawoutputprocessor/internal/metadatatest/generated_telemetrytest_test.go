@@ -21,8 +21,10 @@ func TestSetupTelemetry(t *testing.T) {
 	defer tb.Shutdown()
 	tb.ProcessorRawOutputChunks.Add(context.Background(), 1)
 	tb.ProcessorRawOutputDroppedRecords.Add(context.Background(), 1)
+	tb.ProcessorRawOutputEmitterDroppedChunks.Add(context.Background(), 1)
 	tb.ProcessorRawOutputEmptyOutputs.Add(context.Background(), 1)
 	tb.ProcessorRawOutputInconsistentRecords.Add(context.Background(), 1)
+	tb.ProcessorRawOutputMissingChunks.Add(context.Background(), 1)
 	tb.ProcessorRawOutputPendingBytes.Add(context.Background(), 1)
 	tb.ProcessorRawOutputPendingOutputs.Add(context.Background(), 1)
 	tb.ProcessorRawOutputRecords.Add(context.Background(), 1)
@@ -32,10 +34,16 @@ func TestSetupTelemetry(t *testing.T) {
 	AssertEqualProcessorRawOutputDroppedRecords(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorRawOutputEmitterDroppedChunks(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorRawOutputEmptyOutputs(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorRawOutputInconsistentRecords(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualProcessorRawOutputMissingChunks(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualProcessorRawOutputPendingBytes(t, testTel,
