@@ -27,6 +27,10 @@ type Config struct {
 	// DirectoryPermissions are those of new directories, an octal string (default "0750").
 	DirectoryPermissions string `mapstructure:"directory_permissions"`
 
+	// Include has what lines have after their fifteen keys: delivery, resource, trace, frame_times, attributes (default: none).
+	// The order of the keys is always the same.
+	Include []string `mapstructure:"include"`
+
 	// RetryOnFailure says how long to try again where a file can't be written (default: up to 2s, first after 100ms).
 	// Without a queue the caller waits meanwhile, so that max_elapsed_time is then at most 2s.
 	RetryOnFailure configretry.BackOffConfig `mapstructure:"retry_on_failure"`
@@ -78,7 +82,7 @@ const (
 // Validate implements confmap.Validator. That the directory can be written to is seen at Start.
 func (cfg *Config) Validate() error {
 	_, err := cfg.permissions()
-	return errors.Join(err, cfg.validateRetry(), cfg.validateWait(), cfg.validateQueue())
+	return errors.Join(err, cfg.validateInclude(), cfg.validateRetry(), cfg.validateWait(), cfg.validateQueue())
 }
 
 func (cfg *Config) permissions() (hourly.Permissions, error) {

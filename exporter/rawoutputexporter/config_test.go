@@ -23,6 +23,7 @@ func TestConfig(t *testing.T) {
 		"all": {want: func(cfg *Config) {
 			cfg.Directory = "/var/lib/raw-output"
 			cfg.FilePermissions, cfg.DirectoryPermissions = "0600", "0700"
+			cfg.Include = []string{"attributes", "delivery", "frame_times", "resource", "trace"}
 			cfg.RetryOnFailure.InitialInterval = time.Second
 			cfg.RetryOnFailure.MaxInterval = 10 * time.Second
 			cfg.RetryOnFailure.MaxElapsedTime = 10 * time.Minute
@@ -34,6 +35,7 @@ func TestConfig(t *testing.T) {
 		}},
 		"no_owner_write":       {err: `file_permissions is "0440": it must let the owner read and write, that is include 0600`},
 		"no_owner_search":      {err: `directory_permissions is "0640": it must let the owner read and write, that is include 0700`},
+		"unknown_include":      {err: `include has "host": it may have delivery, resource, trace, frame_times and attributes`},
 		"no_octal":             {err: `file_permissions is "0888": it must be an octal string from "0000" to "0777"`},
 		"too_many_bits":        {err: `directory_permissions is "01750": it must be an octal string from "0000" to "0777"`},
 		"long_wait":            {err: "retry_on_failure.max_elapsed_time is 2.001s"},

@@ -13,7 +13,9 @@ const largestKept = 1 << 20
 
 // encoder makes lines of a batch. It is used again for the next one.
 type encoder struct {
+	include   record.Include
 	now       time.Time
+	around    record.Surroundings // of the event that is encoded
 	reader    record.Reader
 	name      []byte           // of an hour, as scratch
 	byHour    map[string]*hour // of this batch
@@ -40,8 +42,13 @@ func (e *encoder) begin(now time.Time) {
 	}
 }
 
+// newEncoder returns an encoder of lines that have more keys than each line has.
+func newEncoder(include record.Include) *encoder {
+	return &encoder{include: include, reader: record.Reader{Include: include}}
+}
+
 // Enter implements signal.Visitor.
-func (*encoder) Enter(signal.Scope) {}
+func (e *encoder) Enter(scope signal.Scope) { e.around.Resource = scope.Resource.Attributes() }
 
 // Visit implements signal.Visitor.
 func (e *encoder) Visit(event signal.Event) {
@@ -64,8 +71,16 @@ func (e *encoder) Visit(event signal.Event) {
 		return
 	}
 	h := e.hourOf(finishedAt)
-	h.lines = record.AppendLine(h.lines, r)
+	h.lines = e.appendLine(h.lines, r, &event)
 	h.records++
+}
+
+func (e *encoder) appendLine(lines []byte, r *record.Record, event *signal.Event) []byte {
+	if e.include == (record.Include{}) {
+		return record.AppendLine(lines, r)
+	}
+	e.around.TraceID, e.around.SpanID, e.around.Attributes = event.Trace.TraceID, event.Trace.SpanID, event.Attributes
+	return record.AppendLineWith(lines, r, e.include, &e.around)
 }
 
 func (e *encoder) hourOf(finishedAt uint64) *hour {
@@ -86,6 +101,7 @@ func (e *encoder) end() {
 		e.spare = e.hours[0].lines[:0]
 	}
 	e.reader.Release()
+	e.around = record.Surroundings{}
 	clear(e.byHour)
 	clear(e.hours)
 	e.hours = e.hours[:0]

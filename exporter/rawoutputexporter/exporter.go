@@ -54,7 +54,7 @@ func newExporter[T any](cfg *Config, set exporter.Settings, sig signal.Signal[T]
 		cfg:      cfg,
 		signal:   sig,
 		logger:   set.Logger,
-		encoders: sync.Pool{New: func() any { return new(encoder) }},
+		encoders: sync.Pool{New: func() any { return newEncoder(cfg.includes()) }},
 	}
 	e.stopping, e.stop = context.WithCancelCause(context.Background())
 	return e, nil
