@@ -44,6 +44,7 @@ type replayFlags struct {
 	endpoint, protocol, signal, form, fullText string
 	headers, resource                          map[string]string
 	batchSize, chunksPerRecord                 int
+	numbered                                   bool
 	speed                                      float64
 	timeout                                    time.Duration
 }
@@ -71,6 +72,7 @@ func newReplay() *cobra.Command {
 	flags.StringVar(&f.form, "form", "single", "`single` (one chunk a record), array or packed (several chunks a record)")
 	flags.IntVar(&f.chunksPerRecord, "chunks-per-record", 20, "for --form array and packed: the most chunks a record")
 	flags.StringVar(&f.fullText, "full-text", "every", "which chunks carry the full text: `every`, final or never")
+	flags.BoolVar(&f.numbered, "numbered", false, "number the chunks (chunk_index), and count them on request ends (chunk_counts)")
 	flags.StringToStringVar(&f.headers, "header", nil, "a `name=value` to send along; may be repeated")
 	flags.StringToStringVar(&f.resource, "resource", nil, "a resource attribute, `key=value`; may be repeated\n"+
 		"(default service.name=rawoutput-replay and a random service.instance.id)")
@@ -169,6 +171,7 @@ func (f *replayFlags) client() (otlpclient.Client, error) {
 func (f *replayFlags) options() replay.Options {
 	return replay.Options{
 		Form: replay.Form(f.form), ChunksPerRecord: f.chunksPerRecord, FullText: replay.FullText(f.fullText),
+		Numbered: f.numbered,
 	}
 }
 

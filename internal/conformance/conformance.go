@@ -88,13 +88,16 @@ func Files(directory string) (map[string]string, error) {
 	return files, nil
 }
 
+// byShutdown is what the line of an output says that shutdown ended.
+const byShutdown = `"end_reason":"shutdown"`
+
 // WithoutShutdown returns the files without the lines of outputs that shutdown ended, and how many those were. A file that
 // had no other lines is not in the result.
 func WithoutShutdown(files map[string]string) (rest map[string]string, shutdown int) {
 	rest = map[string]string{}
 	for hour, content := range files {
 		lines := strings.SplitAfter(content, "\n")
-		kept := slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, `"end_reason":"shutdown"`) })
+		kept := slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, byShutdown) })
 		shutdown += strings.Count(content, "\n") - strings.Count(strings.Join(kept, ""), "\n")
 		if text := strings.Join(kept, ""); text != "" {
 			rest[hour] = text

@@ -42,20 +42,30 @@ type Options struct {
 	Form            Form
 	ChunksPerRecord int // of Array and Packed: the most; only chunks that follow each other in the stream share a record
 	FullText        FullText
+	// Numbered puts chunk_index on chunks and chunk_counts on request ends. Chunks of an id that is used again after its end
+	// are numbered from 0 again.
+	Numbered bool
 }
 
 // Record is one record: consecutive chunks of one output, or the end of a request.
 type Record struct {
 	events  []Event
 	options Options
+	index   int   // of its first chunk, where it is numbered
+	counts  []int // of a request end that is numbered, by output index
 }
 
 // Records cuts a stream into records.
 func Records(events []Event, options Options) []Record {
 	var records []Record
+	numbers := numbering{}
 	for len(events) > 0 {
 		n := runLen(events, options)
-		records = append(records, Record{events[:n], options})
+		r := Record{events: events[:n], options: options}
+		if options.Numbered {
+			numbers.number(&r)
+		}
+		records = append(records, r)
 		events = events[n:]
 	}
 	return records
@@ -143,7 +153,16 @@ func (r Record) put(attributes pcommon.Map) {
 	putID(attributes, contract.RequestID, last.RequestID)
 	if last.Type == TypeRequestEnd {
 		attributes.PutStr(contract.EndReason, strings.ToValidUTF8(string(last.Reason), "\uFFFD")) // it can't be bytes
+		if r.options.Numbered {
+			counts := attributes.PutEmptySlice(contract.ChunkCounts)
+			for _, n := range r.counts {
+				counts.AppendEmpty().SetInt(int64(n))
+			}
+		}
 		return
+	}
+	if r.options.Numbered {
+		attributes.PutInt(contract.ChunkIndex, int64(r.index))
 	}
 	putID(attributes, contract.DisaggRequestID, last.DisaggRequestID)
 	attributes.PutInt(contract.OutputIndex, last.OutputIndex)

@@ -176,18 +176,25 @@ func TestProduction(t *testing.T) {
 	require.Eventually(t, func() bool { return lines(t, directory) == 4 }, patience, patience/6000)
 	stop(t, second)
 	assert.Equal(t, 4, lines(t, directory))
+	for line := range strings.Lines(content(t, directory)) {
+		assert.Contains(t, line, `"resource":{"service.instance.id":"1","service.name":"server"}`)
+	}
 }
 
-func lines(t *testing.T, directory string) int {
+func lines(t *testing.T, directory string) int { return strings.Count(content(t, directory), "\n") }
+
+// content returns what all files of a directory hold.
+func content(t *testing.T, directory string) string {
+	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(directory, "*", "*.jsonl"))
 	require.NoError(t, err)
-	n := 0
+	var all strings.Builder
 	for _, path := range paths {
-		content, err := os.ReadFile(path)
+		one, err := os.ReadFile(path)
 		require.NoError(t, err)
-		n += strings.Count(string(content), "\n")
+		all.Write(one)
 	}
-	return n
+	return all.String()
 }
 
 // TestOtherAttributeNames sends what an emitter with names of its own would send.

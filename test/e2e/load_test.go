@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -41,7 +42,7 @@ func fourSenders(t *testing.T, signal string) {
 	for i := range senders {
 		client := dial(t, p.socket)
 		wg.Go(func() {
-			_, errs[i] = replay.Send(background(t), client, replay.Records(interleaved(i), replay.Options{Form: replay.Single, FullText: replay.NoChunk}),
+			_, errs[i] = replay.Send(background(t), client, replay.Records(interleaved(i, outputsASender), replay.Options{Form: replay.Single, FullText: replay.NoChunk}),
 				replay.Plan{Signal: replay.Signal(signal), BatchSize: chunksABatch, Timeout: patience, Resource: map[string]string{"service.name": "load"}})
 		})
 	}
@@ -69,16 +70,19 @@ func slicesOf(files map[string]string) (contents []string) {
 	return contents
 }
 
-// interleaved is the stream of one sender: chunk 0 of each output, then chunk 1 of each, and so on.
-func interleaved(sender int) []replay.Event {
+// interleaved is the stream of one sender, with that many outputs in flight: chunk 0 of each of them, then chunk 1 of each,
+// and so on, and then the next outputs.
+func interleaved(sender, inFlight int) []replay.Event {
 	events := make([]replay.Event, 0, outputsASender*chunksAnOutput)
-	for i := range chunksAnOutput {
-		for output := range outputsASender {
-			events = append(events, replay.Event{
-				Type: replay.TypeChunk, Time: streamStartedAt + uint64(len(events))*nanosPerEvent,
-				RequestID: requestOf(sender, output), TextDiff: textOf(sender, output, i), TokenIDsDiff: []uint32{uint32(output), uint32(i)},
-				IsFinal: i == chunksAnOutput-1, Streaming: true,
-			})
+	for first := 0; first < outputsASender; first += inFlight {
+		for i := range chunksAnOutput {
+			for output := first; output < first+inFlight; output++ {
+				events = append(events, replay.Event{
+					Type: replay.TypeChunk, Time: streamStartedAt + uint64(len(events))*nanosPerEvent,
+					RequestID: requestOf(sender, output), TextDiff: textOf(sender, output, i), TokenIDsDiff: []uint32{uint32(output), uint32(i)},
+					IsFinal: i == chunksAnOutput-1, Streaming: true,
+				})
+			}
 		}
 	}
 	return events
@@ -95,33 +99,57 @@ func textOf(sender, output, i int) replay.Text {
 func checkLoad(t *testing.T, content string) {
 	seen := map[string]bool{}
 	for line := range strings.Lines(content) {
-		var record struct {
-			RequestID string   `json:"request_id"`
-			Text      string   `json:"text"`
-			Frames    []string `json:"frames"`
-			TokenIDs  []int    `json:"token_ids"`
-			Partial   bool     `json:"partial"`
-			Adds      bool     `json:"frames_consistent"`
-		}
-		require.NoError(t, json.Unmarshal([]byte(line), &record))
-		require.False(t, seen[record.RequestID], "request %s is there twice", record.RequestID)
-		seen[record.RequestID] = true
-		var id int
-		_, err := fmt.Sscan(record.RequestID, &id)
-		require.NoError(t, err)
-		var frames []string
-		var ids []int
-		for i := range chunksAnOutput {
-			frames = append(frames, string(textOf(id/outputsASender, id%outputsASender, i)))
-			ids = append(ids, id%outputsASender, i)
-		}
-		require.Equal(t, frames, record.Frames)
-		require.Equal(t, strings.Join(frames, ""), record.Text)
-		require.Equal(t, ids, record.TokenIDs)
-		require.False(t, record.Partial)
-		require.True(t, record.Adds)
+		r := parseLine(t, line)
+		require.False(t, seen[r.RequestID], "request %s is there twice", r.RequestID)
+		seen[r.RequestID] = true
+		frames := framesOf(t, r.RequestID)
+		require.Equal(t, frames, r.Frames)
+		require.Equal(t, strings.Join(frames, ""), r.Text)
+		require.Equal(t, idsOf(t, r.RequestID), r.TokenIDs)
+		require.False(t, r.Partial)
+		require.True(t, r.Adds)
 	}
 	assert.Len(t, seen, senders*outputsASender)
+}
+
+// line is what tests look at of a line.
+type line struct {
+	RequestID string   `json:"request_id"`
+	Text      string   `json:"text"`
+	Frames    []string `json:"frames"`
+	TokenIDs  []int    `json:"token_ids"`
+	Partial   bool     `json:"partial"`
+	Adds      bool     `json:"frames_consistent"`
+}
+
+func parseLine(t *testing.T, text string) (l line) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(text), &l))
+	return l
+}
+
+// framesOf are those of a request of interleaved, and idsOf its token ids.
+func framesOf(t *testing.T, request string) (frames []string) {
+	sender, output := placeOf(t, request)
+	for i := range chunksAnOutput {
+		frames = append(frames, string(textOf(sender, output, i)))
+	}
+	return frames
+}
+
+func idsOf(t *testing.T, request string) (ids []int) {
+	_, output := placeOf(t, request)
+	for i := range chunksAnOutput {
+		ids = append(ids, output, i)
+	}
+	return ids
+}
+
+func placeOf(t *testing.T, request string) (sender, output int) {
+	t.Helper()
+	id, err := strconv.Atoi(request)
+	require.NoError(t, err)
+	return id / outputsASender, id % outputsASender
 }
 
 // TestTwoSourcesWithTheSameIDs interleaves two servers that count their requests alike.
