@@ -146,12 +146,11 @@ func (t *Table) endOutputs(w *requestEnd, ofSender bool) {
 	outputs := slices.Clone(t.requests[w.key])
 	slices.SortFunc(outputs, func(a, b *output) int { return cmp.Compare(a.order, b.order) })
 	for _, o := range outputs {
-		if o.awaitedBy == w {
-			o.awaitedBy = nil
+		ends := w.ends(o)
+		if ends || o.awaitedBy == w {
+			o.awaitedBy = nil // a later end of that id that waits is another request's
 		}
-	}
-	for _, o := range outputs {
-		if t.outputs[o.key] == o && w.ends(o) { // the end of another may have ended it
+		if ends {
 			o.expected = max(o.expected, w.counted(o.key.index))
 			t.end(o, w.endOf(ofSender))
 		}
