@@ -283,6 +283,19 @@ func TestReusedIDs(t *testing.T) {
 			late:  2,
 		},
 		{
+			name: "copies of any use before come after the last",
+			steps: []step{
+				n(0, "a").final(), n(0, "b").at(11).final(), n(0, "c").at(21).final(), n(0, "d").at(31).final(), n(0, "e").at(41).final(),
+				n(0, "a").at(1).final(), n(0, "b").at(11).final(), n(0, "c").at(21).final(), n(0, "e").at(41).final(),
+				n(0, "f").at(45).final(),
+			},
+			want: []string{
+				`r/0 1-1 "a" ["a"]`, `r/0 11-11 "b" ["b"]`, `r/0 21-21 "c" ["c"]`, `r/0 31-31 "d" ["d"]`, `r/0 41-41 "e" ["e"]`,
+				`r/0 45-45 "f" ["f"]`,
+			},
+			late: 4,
+		},
+		{
 			name:    "a hole of the first use is not filled by the second",
 			steps:   []step{n(0, "a"), n(2, "c").final(), giveUp(0), n(1, "y"), n(0, "x"), n(2, "z").final()},
 			want:    []string{`r/0 1-2 "ac" ["a" "c"] partial reason="chunks_missing" inconsistent missing=1`, `r/0 5-6 "xyz" ["x" "y" "z"]`},
@@ -294,6 +307,15 @@ func TestReusedIDs(t *testing.T) {
 			steps:  []step{n(0, "a"), n(1, "b"), chunkOf("x", "x").at(3).final(), chunkOf("y", "y").at(4), n(0, "c").at(9).final()},
 			want:   []string{`x/0 3-3 "x" ["x"]`, `r/0 1-4 "ab" ["a" "b"] partial reason="evicted"`, `r/0 9-9 "c" ["c"]`},
 			left:   1,
+		},
+		{
+			name:   "after an eviction, in disorder, the last chunk goes on with the first use; the others begin anew",
+			limits: few(1),
+			steps:  []step{n(0, "a"), n(1, "b"), chunkOf("x", "x").at(3), n(2, "z").at(13).final(), n(0, "x").at(11), n(1, "y").at(12)},
+			want: []string{
+				`r/0 1-3 "ab" ["a" "b"] partial reason="evicted"`, `r/0 13-13 "z" ["z"]`, `x/0 3-11 "x" ["x"] partial reason="evicted"`,
+			},
+			left: 1,
 		},
 	}))
 }
@@ -588,10 +610,12 @@ func TestRequestEndsThatOvertake(t *testing.T) {
 			steps: []step{endOf("r", "error").counts(4), giveUp(0)},
 		},
 		{
-			name:    "idle",
-			steps:   []step{n(0, "a"), endOf("r", "error").at(10).counts(2), n(0, "x").index(1).at(9), idleFor(1)},
-			want:    []string{`r/0 1-4 "a" ["a"] partial reason="idle_timeout"`, `r/1 9-10 "x" ["x"] partial reason="error"`},
-			missing: 0,
+			name:  "idle",
+			steps: []step{n(0, "a"), endOf("r", "error").at(10).counts(2), n(0, "x").index(1).at(9), idleFor(1)},
+			want: []string{
+				`r/0 1-10 "a" ["a"] partial reason="error" inconsistent missing=1`, `r/1 9-10 "x" ["x"] partial reason="error"`,
+			},
+			missing: 1,
 		},
 		{
 			name:    "an output that has all of its chunks and waits for others ends as the server said, also evicted",

@@ -19,7 +19,7 @@ type numberedModel struct {
 	most     int          // outputs and request ends
 	held     []*modelHeld // the least recently updated first
 	waits    []*modelHeld // the longest first
-	past     map[modelKey]modelPast
+	past     map[modelKey][]modelPast
 	said     []string
 	outcomes [Conflicting + 1]int
 	tally    Tally
@@ -37,8 +37,7 @@ type modelHeld struct {
 
 	plainSequence
 	chunks     []*saidChunk // as they came
-	previous   modelPast
-	during     modelPast
+	before     []modelPast  // of its key, those that it does not go on with too
 	duplicates int
 
 	end *saidEnd // nil for an output
@@ -47,21 +46,29 @@ type modelHeld struct {
 
 // modelPast is what is remembered of an output.
 type modelPast struct {
-	isKnown    bool
-	from, to   uint64
-	finishedAt uint64
-	next       uint32
-	goesOn     bool
+	from, to, finishedAt uint64
+	base, first, next    uint32
+	goesOn               bool
 }
 
-func (p modelPast) has(at uint64) bool { return p.isKnown && p.from <= at && at <= p.to }
+func (p modelPast) has(at uint64) bool { return p.from <= at && at <= p.to }
 
-func (p modelPast) cover(from, to uint64) modelPast {
-	if !p.isKnown {
-		return modelPast{isKnown: true, from: from, to: to}
+func anyHas(all []modelPast, at uint64) bool {
+	return slices.ContainsFunc(all, func(p modelPast) bool { return p.has(at) })
+}
+
+// isLate reports whether a numbered chunk is none of a new output, after these.
+func isLate(all []modelPast, s *saidChunk) bool {
+	if len(all) == 0 || goesOn(all, s) {
+		return false
 	}
-	p.from, p.to = min(p.from, from), max(p.to, to)
-	return p
+	last := all[len(all)-1]
+	return anyHas(all, s.last) || last.base <= s.Index && s.Index < last.first && s.last <= last.to
+}
+
+// goesOn reports whether a numbered chunk continues the last of them.
+func goesOn(all []modelPast, s *saidChunk) bool {
+	return len(all) > 0 && all[len(all)-1].goesOn && s.Index >= all[len(all)-1].next
 }
 
 // lowest returns the record of the lowest index that came.
@@ -128,14 +135,13 @@ func (m *numberedModel) hear(s step, now uint64) {
 
 func (m *numberedModel) hearChunk(s *saidChunk, now uint64) Outcome {
 	key := modelKey{s.source, s.RequestID, s.OutputIndex}
-	o, past := m.find(key), m.past[key]
-	goesOn := past.goesOn && s.Index >= past.next
+	o := m.find(key)
 	switch {
-	case o == nil && s.Numbered && !goesOn && past.has(s.last):
+	case o == nil && s.Numbered && isLate(m.past[key], s):
 		return Late
 	case o == nil:
-		o = m.begin(key, past, goesOn, s)
-	case s.Numbered && o.previous.has(s.last):
+		o = m.begin(key, s)
+	case s.Numbered && o.base == 0 && anyHas(o.before, s.last):
 		return Late
 	}
 	it := cut{first: o.plainSequence.end(), final: s.IsFinal}
@@ -154,13 +160,13 @@ func (m *numberedModel) hearChunk(s *saidChunk, now uint64) Outcome {
 	return outcome
 }
 
-func (m *numberedModel) begin(key modelKey, past modelPast, goesOn bool, s *saidChunk) *modelHeld {
+func (m *numberedModel) begin(key modelKey, s *saidChunk) *modelHeld {
 	o := &modelHeld{modelKey: key}
-	switch {
-	case s.Numbered && goesOn:
-		o.base, o.during = past.next, past
-	case s.Numbered:
-		o.previous = past
+	if s.Numbered {
+		o.before = m.past[key]
+	}
+	if s.Numbered && goesOn(o.before, s) {
+		o.base = o.before[len(o.before)-1].next
 	}
 	endsAtOnce := s.IsFinal && len(s.Frames) == 1 && (!s.Numbered || s.Index == o.base)
 	for !endsAtOnce && len(m.held) >= m.most {
@@ -174,7 +180,6 @@ func (m *numberedModel) begin(key modelKey, past modelPast, goesOn bool, s *said
 func (m *numberedModel) update(o *modelHeld, s *saidChunk, now uint64) {
 	m.held = append(without(m.held, o), o)
 	o.touched = now
-	o.during = o.during.cover(s.first, s.last)
 	switch {
 	case o.final() == 0:
 		m.progress(o, o.plainSequence.next())
@@ -254,11 +259,15 @@ func (m *numberedModel) hadAll(key modelKey, count uint32, end uint64) bool {
 	if o := m.find(key); o != nil && o.startedAt() <= end {
 		return o.final() != 0 || o.plainSequence.next() >= count
 	}
-	p := m.past[key]
+	all := m.past[key]
+	if len(all) == 0 {
+		return false
+	}
+	p := all[len(all)-1]
 	if p.goesOn {
 		return p.next >= count
 	}
-	return p.isKnown && p.from <= end && (p.next == count || p.finishedAt >= end)
+	return p.from <= end && (p.next == count || p.finishedAt >= end)
 }
 
 func (m *numberedModel) takeEffect(w *modelHeld) {
@@ -276,13 +285,15 @@ func (m *numberedModel) conclude(h *modelHeld, reason string, at uint64) {
 		m.takeEffect(h)
 		return
 	}
-	if w := m.endOf(h.source, h.request); w != nil && h.startedAt() <= w.end.second && h.plainSequence.next() >= w.counted(h.index) {
-		reason, at = serverSays+w.end.reason, w.end.second // it had all of its chunks, and waited only for others
+	expected := uint32(0)
+	if w := m.endOf(h.source, h.request); w != nil && h.startedAt() <= w.end.second &&
+		(reason == contract.ReasonIdleTimeout || h.plainSequence.next() >= w.counted(h.index)) {
+		reason, at, expected = serverSays+w.end.reason, w.end.second, w.counted(h.index) // it waits only for others, or for too long
 	}
 	if final := h.finalChunk(); final != nil {
 		reason, at = contract.ReasonChunksMissing, final.last
 	}
-	m.end(h, reason, at, 0)
+	m.end(h, reason, at, expected)
 	m.progress(h, h.plainSequence.end()) // what is missing below that does not come any more
 }
 
@@ -302,13 +313,15 @@ func (m *numberedModel) end(o *modelHeld, reason string, at uint64, expected uin
 }
 
 func (m *numberedModel) remember(o *modelHeld, reason string, at uint64) {
-	past := o.during.cover(at, at)
-	past.isKnown, past.finishedAt, past.next = true, at, o.plainSequence.end()
-	past.goesOn = reason == contract.ReasonEvicted || reason == contract.ReasonIdleTimeout
-	if !o.has(o.base) {
-		past.from = 0
+	it := modelPast{from: at, to: at, finishedAt: at, base: o.base, first: o.base, next: o.plainSequence.end()}
+	for _, c := range o.chunks {
+		it.from, it.to = min(it.from, c.first), max(it.to, c.last)
 	}
-	m.past[o.modelKey] = past
+	for !o.has(it.first) {
+		it.first++
+	}
+	it.goesOn = reason == contract.ReasonEvicted || reason == contract.ReasonIdleTimeout
+	m.past[o.modelKey] = append(slices.Clone(o.before), it)
 }
 
 // inOrder are the records that came.
@@ -390,7 +403,7 @@ func TestTableAgainstNumberedModel(t *testing.T) {
 	for seed := range uint64(200) {
 		speaker := &numberedSpeaker{speaker{Rand: rand.New(rand.NewPCG(seed, 6)), frameBytes: 6}, map[outputKey]uint32{}}
 		limits := few(1 + int(seed%7)) // there are 4 outputs and 2 request ends to speak of
-		c, m := begin(limits), &numberedModel{most: limits.Outputs, past: map[modelKey]modelPast{}}
+		c, m := begin(limits), &numberedModel{most: limits.Outputs, past: map[modelKey][]modelPast{}}
 		for range 400 {
 			s := speaker.step(c.second + 1)
 			c.second++
