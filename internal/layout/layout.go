@@ -3,6 +3,7 @@ package layout // import "github.com/otel-rawoutput/rawoutput/internal/layout"
 
 import (
 	"crypto/rand"
+	"encoding/base32"
 	"regexp"
 	"strconv"
 	"strings"
@@ -61,6 +62,11 @@ const suffixLen = 13
 
 // NewSuffix returns a suffix that nobody else has.
 func NewSuffix() string { return strings.ToLower(rand.Text()[:suffixLen]) }
+
+// SuffixOf returns a suffix made of a digest, which must have at least 9 bytes.
+func SuffixOf(digest []byte) string {
+	return strings.ToLower(base32.StdEncoding.EncodeToString(digest)[:suffixLen])
+}
 
 // hourLayout is that of the name of an hour.
 const hourLayout = "2006-01-02T15"

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"crypto/sha256"
 	"testing"
 	"time"
 
@@ -55,4 +56,7 @@ func TestHours(t *testing.T) {
 func TestSuffixes(t *testing.T) {
 	assert.NotEqual(t, NewSuffix(), NewSuffix())
 	assert.Len(t, NewSuffix(), suffixLen)
+	digest := sha256.Sum256([]byte("lines"))
+	_, ok := Parse(Name{PID: 1, Suffix: SuffixOf(digest[:])}.String())
+	assert.True(t, ok)
 }

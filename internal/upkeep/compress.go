@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"io/fs"
@@ -74,29 +75,38 @@ func (k *Keeper) compress(ctx context.Context, e *entry) (compressed bool, err e
 	if !isOurs(e.name, file) {
 		return false, nil
 	}
-	if err := k.repair(file); err != nil {
+	if err := k.repair(e.path, file); err != nil {
 		return false, err
 	}
-	target := e.name
-	target.Compressed = true
-	switch same, err := k.isCompressed(ctx, path.Join(e.hour, target.String()), file); {
-	case err != nil:
+	target, there, err := k.target(ctx, e, file)
+	if err != nil {
 		return false, err
-	case same: // a process was killed before it removed the file
+	}
+	if there { // a process was killed before it removed the file
 		return false, k.disk.Remove(e.path)
-	}
-	if k.exists(path.Join(e.hour, target.String())) { // of lines that came before these
-		target.Suffix = layout.NewSuffix()
 	}
 	return true, k.compressTo(ctx, e, file, target)
 }
 
-func (k *Keeper) exists(path string) bool {
-	file, err := k.disk.Open(path)
-	if err == nil {
-		_ = file.Close() // nothing was written to it
+// target returns the name that a file is to have when it is compressed, and whether just that is there. Where lines that came
+// earlier have the usual name, the suffix is made of the lines: after a crash they get the same name again.
+func (k *Keeper) target(ctx context.Context, e *entry, file disk.File) (target layout.Name, there bool, err error) {
+	target = e.name
+	target.Compressed = true
+	exists, same, err := k.isCompressed(ctx, path.Join(e.hour, target.String()), file)
+	if err != nil || !exists || same {
+		return target, same, err
 	}
-	return !errors.Is(err, fs.ErrNotExist)
+	digest := sha256.New()
+	if _, err := io.Copy(digest, contentOf(ctx, file)); err != nil {
+		return target, false, err
+	}
+	target.Suffix = layout.SuffixOf(digest.Sum(nil))
+	exists, same, err = k.isCompressed(ctx, path.Join(e.hour, target.String()), file)
+	if err == nil && exists && !same {
+		err = &fs.PathError{Op: "compress", Path: e.path, Err: fs.ErrExist}
+	}
+	return target, same, err
 }
 
 // compressTo makes the compressed file under a temporary name, makes it safe, and then removes the other.
@@ -165,23 +175,22 @@ func (s *stoppable) Read(p []byte) (int, error) {
 	return s.Reader.Read(p)
 }
 
-// isCompressed reports whether there is a compressed file of that path with just the lines of another. One that can't be
-// read is none.
-func (k *Keeper) isCompressed(ctx context.Context, path string, file disk.File) (bool, error) {
+// isCompressed reports whether there is something of that path, and whether that is just the lines of a file.
+func (k *Keeper) isCompressed(ctx context.Context, path string, file disk.File) (exists, same bool, err error) {
 	compressed, err := k.disk.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, false, nil
+	}
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, disk.ErrNotRegular) {
-			err = nil
-		}
-		return false, err
+		return true, false, err
 	}
 	defer compressed.Close()
 	decoder, err := zstd.NewReader(contentOf(ctx, compressed), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
 	if err != nil {
-		return false, err
+		return true, false, err
 	}
 	defer decoder.Close()
-	return sameContent(decoder, contentOf(ctx, file)), context.Cause(ctx)
+	return true, sameContent(decoder, contentOf(ctx, file)), context.Cause(ctx)
 }
 
 // sameContent reports whether two readers give the same, and end.

@@ -42,7 +42,7 @@ func (k *Keeper) repairOrLater(path, hour string) error {
 	}
 	file, err := k.hold(path)
 	if err == nil {
-		err = errors.Join(k.repair(file), file.Close())
+		err = errors.Join(k.repair(path, file), file.Close())
 	}
 	if errors.Is(err, errBusy) {
 		if len(k.later) < mostLater {
@@ -53,8 +53,8 @@ func (k *Keeper) repairOrLater(path, hour string) error {
 	return err
 }
 
-// repair cuts off a torn line at the end of a file that is locked and has not changed lately.
-func (k *Keeper) repair(file disk.File) error {
+// repair cuts off a torn line at the end of a file that is locked and has not changed lately. The file is as old as before.
+func (k *Keeper) repair(path string, file disk.File) error {
 	info, err := file.Stat()
 	if err != nil {
 		return err
@@ -70,5 +70,5 @@ func (k *Keeper) repair(file disk.File) error {
 		return err
 	}
 	k.observer.TornTail(info.Size - whole)
-	return nil
+	return k.disk.Touch(path, info.Modified)
 }
