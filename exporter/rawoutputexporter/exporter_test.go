@@ -314,14 +314,14 @@ func TestReasonsByHour(t *testing.T) {
 // Lines that may be there are not written again.
 func TestUncertain(t *testing.T) {
 	f := newFixture(t, nil)
-	f.disk.Fault = func(call disktest.Call, _ string) (func(int) int, error) {
+	f.disk.SetFault(func(call disktest.Call, _ string) (func(int) int, error) {
 		if call == disktest.Write || call == disktest.Truncate {
 			return func(bytes int) int { return bytes }, syscall.EDQUOT
 		}
 		return nil, nil
-	}
+	})
 	require.NoError(t, f.ConsumeLogs(t.Context(), batch(recordOf("1", "a"))))
-	f.disk.Fault = nil
+	f.disk.SetFault(nil)
 	assert.Equal(t, line("1", "a"), f.disk.content(theHour))
 	assert.Equal(t, map[string]int{"disk_full": 1}, f.dropped(t), "perhaps: better said too often than not")
 	f.shutdown(t)

@@ -204,13 +204,13 @@ func TestFileMetrics(t *testing.T) {
 // failOnce makes the next such call fail. Half of a write is written all the same.
 func (f *fixture) failOnce(fails disktest.Call, with error) {
 	failed := false
-	f.disk.Fault = func(call disktest.Call, _ string) (func(int) int, error) {
+	f.disk.SetFault(func(call disktest.Call, _ string) (func(int) int, error) {
 		if call != fails || failed {
 			return nil, nil
 		}
 		failed = true
 		return func(bytes int) int { return bytes / 2 }, with
-	}
+	})
 }
 
 func observations(t *testing.T, f *fixture, name string) uint64 {

@@ -48,7 +48,7 @@ type fakeDisk struct {
 
 func newDisk() *fakeDisk {
 	d := &fakeDisk{Disk: disktest.New()}
-	d.Fault = d.fault
+	d.SetFault(d.fault)
 	return d
 }
 

@@ -34,12 +34,14 @@ func TestSync(t *testing.T) {
 				f.Start()
 				defer f.Close()
 				time.Sleep(time.Second / 2)
+				synctest.Wait()
 				f.append(t, theKey, "a\n")
 				f.append(t, laterKey, "b\n") // now the first file is closed
 				for _, path := range []string{file, later + "/" + name} {
 					assert.Equal(t, test.atOnce, afterPowerCut(f.disk, path) != "", path)
 				}
 				time.Sleep(time.Second)
+				synctest.Wait()
 				for _, path := range []string{file, later + "/" + name} {
 					assert.Equal(t, test.later, afterPowerCut(f.disk, path) != "", path)
 				}
@@ -56,9 +58,11 @@ func TestSyncOnlyWhatIsDirty(t *testing.T) {
 		defer f.Close()
 		f.append(t, theKey, "a\n")
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		assert.Equal(t, 1, f.spy.syncs)
 		f.append(t, theKey, "b\n")
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		assert.Equal(t, 2, f.spy.syncs)
 	})
 }
@@ -70,12 +74,12 @@ func TestAppendWhileSyncing(t *testing.T) {
 		f.Start()
 		defer f.Close()
 		f.append(t, theKey, "a\n")
-		f.disk.Then = func(call disktest.Call, _ string) {
+		f.disk.SetThen(func(call disktest.Call, _ string) {
 			if call == disktest.Sync {
-				f.disk.Then = nil
+				f.disk.SetThen(nil)
 				f.append(t, theKey, "b\n")
 			}
-		}
+		})
 		time.Sleep(time.Second)
 		synctest.Wait()
 		assert.Equal(t, "a\n", afterPowerCut(f.disk, file))
@@ -143,15 +147,16 @@ func TestBusyFilesStayOpen(t *testing.T) {
 		f.Start()
 		defer f.Close()
 		opens := 0
-		f.disk.Fault = func(call disktest.Call, _ string) (func(int) int, error) {
+		f.disk.SetFault(func(call disktest.Call, _ string) (func(int) int, error) {
 			if call == disktest.Create || call == disktest.Open {
 				opens++
 			}
 			return nil, nil
-		}
+		})
 		for range 1000 {
 			f.append(t, Key{"1999-12-31T23", pid}, "a\n")
 			time.Sleep(idle / 2)
+			synctest.Wait()
 		}
 		assert.Equal(t, 2, opens, "looked for, and made, once")
 	})

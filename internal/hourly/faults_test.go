@@ -53,7 +53,7 @@ func failOnce(t *testing.T, policy SyncPolicy, fault *disktest.Nth) {
 	o := usually()
 	o.Sync, o.MaxOpen = policy, 1
 	f := on(d, o)
-	d.Fault = fault.Fault
+	d.SetFault(fault.Fault)
 	f.Start()
 	pieces := []string{"first\nlines\n", "second\nlines\n", "third\nlines\n", "fourth\nlines\n"}
 	for i, piece := range pieces {
@@ -63,9 +63,10 @@ func failOnce(t *testing.T, policy SyncPolicy, fault *disktest.Nth) {
 		}
 		appendTwice(t, f, key, piece)
 		time.Sleep(3 * time.Second)
+		synctest.Wait()
 	}
 	f.Close()
-	d.Fault = nil
+	d.SetFault(nil)
 
 	all := contentOfAll(d)
 	for _, piece := range append(pieces, "left\n") {
@@ -125,11 +126,11 @@ func TestCutFails(t *testing.T) {
 		f := inMemory()
 		defer f.Close()
 		f.append(t, theKey, "before\n")
-		f.disk.Fault = failing(disktest.Write, disktest.Truncate)
+		f.disk.SetFault(failing(disktest.Write, disktest.Truncate))
 		err := f.Append(theKey, []byte("torn.\n"))
 		assert.ErrorIs(t, err, disktest.ErrFault)
 		assert.ErrorIs(t, err, ErrUncertain, "to append it again might double lines")
-		f.disk.Fault = failing(disktest.Truncate)
+		f.disk.SetFault(failing(disktest.Truncate))
 		f.append(t, theKey, "next\n")
 		assert.Equal(t, "before\ntor", f.disk.Content(file))
 		assert.Equal(t, "next\n", f.disk.Content(suffixed(t, f.disk, hour)))
@@ -142,9 +143,9 @@ func TestCutLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := inMemory()
 		defer f.Close()
-		f.disk.Fault = failing(disktest.Write, disktest.Truncate)
+		f.disk.SetFault(failing(disktest.Write, disktest.Truncate))
 		require.ErrorIs(t, f.Append(theKey, []byte("torn.\n")), ErrUncertain)
-		f.disk.Fault = nil
+		f.disk.SetFault(nil)
 		f.append(t, theKey, "next\n")
 		assert.Equal(t, "next\n", f.disk.Content(file))
 		assert.Equal(t, 1, f.spy.torn)
@@ -174,7 +175,7 @@ func TestPrepareFails(t *testing.T) {
 	for n := 1; ; n++ {
 		fault := &disktest.Nth{N: n}
 		f := inMemory()
-		f.disk.Fault = fault.Fault
+		f.disk.SetFault(fault.Fault)
 		err := f.Prepare()
 		if fault.Failed == "" {
 			require.NoError(t, err)
@@ -189,7 +190,7 @@ func TestPrepareFails(t *testing.T) {
 	o := usually()
 	o.MinFree = 1
 	f := on(disktest.New(), o)
-	f.disk.Fault = failing(disktest.Free)
+	f.disk.SetFault(failing(disktest.Free))
 	assert.ErrorContains(t, f.Prepare(), "how many bytes are free can't be told")
 }
 
@@ -200,14 +201,15 @@ func TestSyncFails(t *testing.T) {
 		f.Start()
 		f.append(t, theKey, "perhaps lost\n")
 		syncs := 0
-		f.disk.Fault = func(call disktest.Call, path string) (func(int) int, error) {
+		f.disk.SetFault(func(call disktest.Call, path string) (func(int) int, error) {
 			if call == disktest.Sync && path == file {
 				syncs++
 				return nil, disktest.ErrFault
 			}
 			return nil, nil
-		}
+		})
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		f.append(t, theKey, "goes on\n")
 		f.append(t, laterKey, "elsewhere too\n")
 		f.Close()
@@ -228,11 +230,11 @@ func TestSyncAlwaysFails(t *testing.T) {
 				o.Sync = SyncAlways
 				f := on(disktest.New(), o)
 				defer f.Close()
-				f.disk.Fault = failing(call)
+				f.disk.SetFault(failing(call))
 				err := f.Append(theKey, []byte("a\n"))
 				assert.ErrorIs(t, err, disktest.ErrFault)
 				assert.NotErrorIs(t, err, ErrUncertain)
-				f.disk.Fault = nil
+				f.disk.SetFault(nil)
 				f.append(t, theKey, "a\n")
 				assert.Empty(t, f.disk.Content(file))
 				assert.Equal(t, "a\n", f.disk.Content(suffixed(t, f.disk, hour)))

@@ -64,6 +64,7 @@ func TestAppendAfterARemoval(t *testing.T) {
 					f.disk.Move(what, to)
 					f.append(t, theKey, "lost with it, or moved\n")
 					time.Sleep(time.Second)
+					synctest.Wait()
 					f.append(t, theKey, "b\n")
 					assert.Equal(t, "b\n", f.disk.Content(file))
 					f.append(t, theKey, "c\n")
@@ -199,6 +200,7 @@ func TestWhichIsClosed(t *testing.T) {
 		for _, k := range []Key{theKey, laterKey, theKey, {"2026-11-04T07", pid}} {
 			f.append(t, k, "a\n")
 			time.Sleep(time.Millisecond)
+			synctest.Wait()
 		}
 		assert.Contains(t, f.open, theKey)
 		assert.NotContains(t, f.open, laterKey)
@@ -219,6 +221,7 @@ func TestMinFree(t *testing.T) {
 		assert.Equal(t, "0123456789\nfits\n", f.disk.Content(file))
 		f.disk.Append("2026-11-04T01/other", strings.Repeat("x", 50), time.Now()) // others fill the disk too
 		time.Sleep(time.Second)
+		synctest.Wait()
 		assert.ErrorIs(t, f.Append(theKey, []byte("x\n")), ErrReserved, "noticed within a second")
 		f.disk.Move("2026-11-04T01/other", "")
 		f.append(t, theKey, "x\n")

@@ -58,7 +58,7 @@ func randomly(t *testing.T, seed uint64) {
 	for range 200 {
 		w.step()
 	}
-	w.disk.Fault = nil
+	w.disk.SetFault(nil)
 	for i, writer := range w.writers {
 		writer.Close()
 		assert.Zero(t, writer.process.OpenFiles(), i)
@@ -79,12 +79,14 @@ func (w *world) step() {
 		w.append(w.writers[i])
 	case dice < 80:
 		time.Sleep(time.Duration(w.random.IntN(3000)) * time.Millisecond)
+		synctest.Wait()
 	case dice < 82:
 		time.Sleep(2 * time.Minute)
+		synctest.Wait()
 	case dice < 86:
-		w.disk.Fault = nil
+		w.disk.SetFault(nil)
 	case dice < 92:
-		w.disk.Fault = w.someFaults()
+		w.disk.SetFault(w.someFaults())
 	case dice < 95:
 		w.kill(i)
 	case dice < 97:
@@ -122,30 +124,31 @@ func (w *world) know(piece string, c certainty) {
 
 // someFaults lets one call in ten fail.
 func (w *world) someFaults() func(disktest.Call, string) (func(int) int, error) {
+	random := rand.New(rand.NewPCG(w.random.Uint64(), 2)) // it is used under the lock of the disk
 	return func(disktest.Call, string) (func(int) int, error) {
-		if w.random.IntN(10) > 0 {
+		if random.IntN(10) > 0 {
 			return nil, nil
 		}
-		return func(bytes int) int { return w.random.IntN(bytes + 1) }, disktest.ErrFault
+		return func(bytes int) int { return random.IntN(bytes + 1) }, disktest.ErrFault
 	}
 }
 
 // kill kills a process, half of the times within a write, and starts another one.
 func (w *world) kill(i int) {
 	f := w.writers[i]
-	w.disk.Fault = nil
+	w.disk.SetFault(nil)
 	if w.random.IntN(2) == 0 {
-		w.disk.Fault = func(call disktest.Call, _ string) (func(int) int, error) {
+		w.disk.SetFault(func(call disktest.Call, _ string) (func(int) int, error) {
 			if call == disktest.Write || call == disktest.Truncate { // it gets no further than the write
 				return func(bytes int) int { return w.random.IntN(bytes + 1) }, disktest.ErrFault
 			}
 			return nil, nil
-		}
+		})
 		w.next++
 		piece := fmt.Sprintf("piece %d\nwithin which a process is killed %d\n", w.next, w.next)
 		require.Error(w.t, f.Append(theKey, []byte(piece)))
 		w.know(piece, uncertain)
-		w.disk.Fault = nil
+		w.disk.SetFault(nil)
 	}
 	f.process.Kill()
 	f.stop()
@@ -162,11 +165,13 @@ func (w *world) move() {
 	w.moved++
 	w.disk.Move(paths[w.random.IntN(len(paths))], fmt.Sprintf("away-%d", w.moved))
 	time.Sleep(time.Second) // by then it is noticed
+	synctest.Wait()
 }
 
 // check opens all files again, as the next start does, and expects whole lines, and what was acknowledged exactly once.
 func (w *world) check() {
 	time.Sleep(2 * time.Minute)
+	synctest.Wait()
 	last := on(w.disk, w.options)
 	for _, key := range []Key{theKey, laterKey, {"2026-11-04T07", pid}} {
 		require.NoError(w.t, last.Append(key, []byte("the end\n")))

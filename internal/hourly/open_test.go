@@ -51,21 +51,21 @@ func TestTakenNames(t *testing.T) {
 		}, "theirs\nhalf a li"},
 		"locking fails": {func(_ *testing.T, d *disktest.Disk) {
 			d.Append(file, "theirs\nhalf a li", time.Now().Add(-time.Hour))
-			d.Fault = func(call disktest.Call, _ string) (func(int) int, error) {
+			d.SetFault(func(call disktest.Call, _ string) (func(int) int, error) {
 				if call == disktest.Lock {
 					return nil, disktest.ErrFault
 				}
 				return nil, nil
-			}
+			})
 		}, "theirs\nhalf a li"},
 		"it can't be repaired": {func(_ *testing.T, d *disktest.Disk) {
 			d.Append(file, "theirs\nhalf a li", time.Now().Add(-time.Hour))
-			d.Fault = func(call disktest.Call, _ string) (func(int) int, error) {
+			d.SetFault(func(call disktest.Call, _ string) (func(int) int, error) {
 				if call == disktest.Truncate {
 					return nil, disktest.ErrFault
 				}
 				return nil, nil
-			}
+			})
 		}, "theirs\nhalf a li"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -174,18 +174,19 @@ func TestSomebodyElseWritesMeanwhile(t *testing.T) {
 		f := on(d, usually())
 		defer f.Close()
 		f.append(t, theKey, "a\n")
-		d.Fault = func(call disktest.Call, _ string) (func(int) int, error) {
+		d.SetFault(func(call disktest.Call, _ string) (func(int) int, error) {
 			if call == disktest.Write {
 				return func(int) int { return 2 }, disktest.ErrFault
 			}
 			return nil, nil
-		}
-		d.Then = func(call disktest.Call, _ string) {
+		})
+		d.SetThen(func(call disktest.Call, _ string) {
 			if call == disktest.Write {
-				d.Then, d.Fault = nil, nil
+				d.SetThen(nil)
+				d.SetFault(nil)
 				d.Append(file, "theirs\n", time.Now())
 			}
-		}
+		})
 		err := f.Append(theKey, []byte("ours\n"))
 		assert.ErrorIs(t, err, ErrUncertain)
 		assert.Equal(t, "a\noutheirs\n", d.Content(file))
@@ -229,16 +230,18 @@ func TestReplacedBeforeItIsLocked(t *testing.T) {
 					before.append(t, theKey, "before\n")
 					before.Close()
 				}
-				d.Then = func(call disktest.Call, path string) {
+				replaced := false
+				d.SetThen(func(call disktest.Call, path string) {
 					if call == test.after && path == file {
-						d.Then = nil
+						replaced = true
+						d.SetThen(nil)
 						d.Move(file, "away/x")
 					}
-				}
+				})
 				f := on(d, usually())
 				defer f.Close()
 				f.append(t, theKey, "a\n")
-				assert.Nil(t, d.Then, "it was replaced")
+				assert.True(t, replaced)
 				assert.Equal(t, "a\n", d.Content(file))
 			})
 		})
@@ -249,12 +252,12 @@ func TestReplacedBeforeItIsLocked(t *testing.T) {
 func TestHourRemovedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := disktest.New()
-		d.Then = func(call disktest.Call, _ string) {
+		d.SetThen(func(call disktest.Call, _ string) {
 			if call == disktest.Mkdir {
-				d.Then = nil
+				d.SetThen(nil)
 				d.Move(hour, "")
 			}
-		}
+		})
 		f := on(d, usually())
 		defer f.Close()
 		f.append(t, theKey, "a\n")

@@ -218,12 +218,12 @@ func TestRemoveWithoutLocks(t *testing.T) {
 func TestWrittenMeanwhile(t *testing.T) {
 	bubble(t, func(t *testing.T, d *disktest.Disk) {
 		put(t, d, marked, "old\n", -48*time.Hour)
-		d.Then = func(call disktest.Call, path string) {
+		d.SetThen(func(call disktest.Call, path string) {
 			if call == disktest.Lock {
-				d.Then = nil
+				d.SetThen(nil)
 				d.Append(path, "late\n", time.Now())
 			}
-		}
+		})
 		keep(d, Options{MaxAge: time.Hour}, time.Second)
 		assert.Equal(t, "old\nlate\n", d.Content(marked))
 	})
@@ -311,19 +311,19 @@ func failCompress(t *testing.T, n int, killed, earlier bool) (failed bool) {
 		put(t, d, marked, "a\nb\n", longAgo)
 		makeSafe(t, d)
 		calls := 0
-		d.Fault = func(disktest.Call, string) (func(int) int, error) {
+		d.SetFault(func(disktest.Call, string) (func(int) int, error) {
 			if calls++; calls == n || killed && calls > n {
 				return func(bytes int) int { return bytes / 2 }, disktest.ErrFault
 			}
 			return nil, nil
-		}
+		})
 		p := d.Process()
 		k := New(p, Options{Compress: true}, &spy{})
 		k.Start()
 		synctest.Wait()
 		failed = calls >= n
 		p.Kill()
-		d.Fault = nil
+		d.SetFault(nil)
 		k.Close()
 		for _, left := range []*disktest.Disk{d, d.CutPower(func(int) int { return 0 })} {
 			keep(left, Options{Compress: true}, 4*time.Hour)
@@ -358,13 +358,13 @@ func TestCloseWhileCompressing(t *testing.T) {
 		put(t, d, marked, strings.Repeat("a line\n", 1_000_000), longAgo)
 		k := New(d.Process(), Options{Compress: true}, &spy{})
 		reads := 0
-		d.Then = func(call disktest.Call, path string) {
+		d.SetThen(func(call disktest.Call, path string) {
 			if call == disktest.ReadAt && path == marked {
 				if reads++; reads == 3 {
 					k.stop()
 				}
 			}
-		}
+		})
 		k.Start()
 		k.Close()
 		assert.Equal(t, []string{marked}, d.Files())

@@ -47,10 +47,9 @@ type Disk struct {
 	nodes map[string]*node // by path
 	safe  map[string]*node // the names that a power cut leaves
 
-	// Fault says whether a call fails, and how much of a write that fails is written all the same. It may be nil.
-	Fault func(call Call, path string) (written func(bytes int) int, err error)
-	// Then is called after each call, when others may use the disk: what happens between two calls. It may be nil.
-	Then func(call Call, path string)
+	fault func(call Call, path string) (written func(bytes int) int, err error)
+	then  func(call Call, path string)
+
 	// NoLocks says that locks can't be relied on; NoMarks that files can't be marked.
 	NoLocks, NoMarks bool
 	// Capacity is how many bytes there is room for; 0 is any number.
@@ -71,6 +70,21 @@ type node struct {
 // New returns an empty disk.
 func New() *Disk {
 	return &Disk{nodes: map[string]*node{}, safe: map[string]*node{}}
+}
+
+// SetFault says whether a call fails, and how much of a write that fails is written all the same; nil lets all succeed. It must
+// not use the disk.
+func (d *Disk) SetFault(fault func(call Call, path string) (written func(bytes int) int, err error)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fault = fault
+}
+
+// SetThen has a function called after each call, when others may use the disk: what happens between two calls.
+func (d *Disk) SetThen(then func(call Call, path string)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.then = then
 }
 
 // Process returns the disk as a process sees it.
@@ -104,8 +118,8 @@ func (p *Process) OpenFiles() int {
 // call counts as one call to the disk. The disk is locked until done is called.
 func (d *Disk) call(op Call, path string) (done func(), err error) {
 	d.mu.Lock()
-	if d.Fault != nil {
-		if _, err := d.Fault(op, path); err != nil {
+	if d.fault != nil {
+		if _, err := d.fault(op, path); err != nil {
 			d.mu.Unlock()
 			return nil, &fs.PathError{Op: string(op), Path: path, Err: err}
 		}
@@ -115,9 +129,10 @@ func (d *Disk) call(op Call, path string) (done func(), err error) {
 
 // done ends what call began.
 func (d *Disk) done(op Call, path string) {
+	then := d.then
 	d.mu.Unlock()
-	if d.Then != nil {
-		d.Then(op, path)
+	if then != nil {
+		then(op, path)
 	}
 }
 
@@ -379,8 +394,8 @@ func (h *handle) Write(data []byte) (int, error) {
 	if h.closed {
 		return 0, fs.ErrClosed
 	}
-	if h.disk.Fault != nil {
-		written, fault := h.disk.Fault(Write, h.path)
+	if h.disk.fault != nil {
+		written, fault := h.disk.fault(Write, h.path)
 		if err = fault; err != nil {
 			n = 0
 			if written != nil {

@@ -23,7 +23,7 @@ type Nth struct {
 	Percent int
 }
 
-// Fault is for Disk.Fault.
+// Fault is for Disk.SetFault.
 func (f *Nth) Fault(call Call, path string) (func(int) int, error) {
 	f.calls++
 	if f.calls != f.N {
