@@ -1,11 +1,13 @@
 package hourly
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/otel-rawoutput/rawoutput/internal/disk/disktest"
 )
@@ -92,18 +94,32 @@ func TestAppendWhileSyncing(t *testing.T) {
 // A batch of many hours does not pile up what is to be synced.
 func TestUnsyncedIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := usually()
-		o.MaxOpen, o.Interval = 2, time.Hour
-		f := on(disktest.New(), o)
+		f := inMemory()
 		defer f.Close()
-		begin := time.Date(2026, 11, 4, 5, 0, 0, 0, time.UTC)
-		most := 0
-		for i := range mostUnsynced {
-			f.append(t, Key{begin.Add(time.Duration(i) * time.Hour).Format("2006-01-02T15"), pid}, "a\n")
-			most = max(most, len(f.unsynced))
+		f.append(t, theKey, "a\n")
+		for i := len(f.unsynced); i < mostUnsynced; i++ {
+			f.noteUnsynced(fmt.Sprint("removed meanwhile ", i), aFile)
+			require.Less(t, len(f.unsynced), mostUnsynced)
 		}
-		assert.Less(t, most, mostUnsynced)
-		assert.NotEmpty(t, afterPowerCut(f.disk, file))
+		assert.Empty(t, f.unsynced)
+		f.Close()
+		assert.Equal(t, "a\n", afterPowerCut(f.disk, file), "the directories were synced meanwhile")
+	})
+}
+
+// Should that fail, no file that is there is written to any more.
+func TestSyncOfManyFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := inMemory()
+		defer f.Close()
+		f.append(t, theKey, "a\n")
+		f.disk.SetFault(failing(disktest.SyncDirectory))
+		for i := len(f.unsynced); i < mostUnsynced; i++ {
+			f.noteUnsynced(fmt.Sprint("removed meanwhile ", i), aFile)
+		}
+		f.disk.SetFault(nil)
+		f.append(t, laterKey, "b\n")
+		assert.Equal(t, "b\n", f.disk.Content(suffixed(t, f.disk, later)))
 	})
 }
 

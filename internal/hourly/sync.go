@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/otel-rawoutput/rawoutput/internal/layout"
@@ -30,8 +32,12 @@ const (
 
 func directoryOf(file string) string { return path.Dir(file) }
 
-// mostUnsynced is how many paths may wait to be synced. A batch may name any number of hours.
-const mostUnsynced = 4096
+const (
+	// mostUnsynced is how many paths may wait to be synced: some MB. A batch may name any number of hours.
+	mostUnsynced = 1 << 16
+	// syncsAtOnce is how many paths are synced at the same time: a file system commits those together.
+	syncsAtOnce = 8
+)
 
 // noteUnsynced notes that something is to be synced by its path.
 func (w *Writer) noteUnsynced(path string, k kind) {
@@ -89,13 +95,23 @@ func (w *Writer) syncFile(file interface{ Sync() error }) error {
 
 // syncPaths syncs what has these paths, as far as it is still there. It needs no lock.
 func (w *Writer) syncPaths(paths map[string]kind) error {
-	var errs []error
+	var failed atomic.Pointer[error]
+	var all sync.WaitGroup
+	free := make(chan struct{}, syncsAtOnce)
 	for path, k := range paths {
-		if err := w.syncPath(path, k); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
+		free <- struct{}{}
+		all.Go(func() {
+			if err := w.syncPath(path, k); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				failed.Store(&err)
+			}
+			<-free
+		})
 	}
-	return errors.Join(errs...)
+	all.Wait()
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 func (w *Writer) syncPath(path string, k kind) error {
