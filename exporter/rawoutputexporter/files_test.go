@@ -247,3 +247,54 @@ func TestOthersMayWrite(t *testing.T) {
 		f.shutdown(t)
 	}
 }
+
+// TestEachCallFails lets each call to the disk fail once, with and without trying again: whatever failed, the lines in the
+// files are whole, they are as many as are counted as written, and written + dropped is what was sent.
+func TestEachCallFails(t *testing.T) {
+	for _, retry := range []bool{true, false} {
+		for _, fsync := range []string{"never", "interval", "always"} {
+			for n := 1; failNth(t, &disktest.Nth{N: n, Percent: 50}, retry, fsync); n++ {
+			}
+		}
+	}
+}
+
+func failNth(t *testing.T, fault *disktest.Nth, retry bool, fsync string) (failed bool) {
+	synctest.Test(t, func(t *testing.T) {
+		f := create(t, func(cfg *Config) {
+			cfg.Fsync, cfg.MaxOpenFiles, cfg.RetryOnFailure.Enabled = fsync, 1, retry
+			cfg.Compression = "zstd"
+		})
+		f.disk.SetFault(fault.Fault)
+		if err := f.Start(t.Context(), f.host); err != nil {
+			f.shutdown(t)
+			failed = true
+			return
+		}
+		const batches = 6
+		for i := range batches {
+			later := func(r plog.LogRecord) {
+				recordOf("later", "x")(r)
+				r.SetTimestamp(r.Timestamp() + pcommon.Timestamp(i%2)*3600e9)
+			}
+			require.NoError(t, f.ConsumeLogs(t.Context(), batch(recordOf("1", "x"), later)))
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		f.shutdown(t)
+		failed = fault.Failed != ""
+
+		written, dropped := f.total(t, writtenMetric), f.total(t, droppedMetric)
+		assert.Equal(t, 2*batches, written+dropped, "after %s failed", fault.Failed)
+		assert.True(t, dropped == 0 || !retry, "one fault is no reason to give up, %s", fault.Failed)
+		lines := 0
+		for _, path := range f.disk.Files() {
+			content := f.disk.Content(path)
+			assert.True(t, content == "" || strings.HasSuffix(content, "\n"), "after %s failed", fault.Failed)
+			lines += strings.Count(content, "\n")
+		}
+		assert.Equal(t, written, lines, "after %s failed", fault.Failed)
+		assert.Equal(t, 0, f.total(t, "otelcol_exporter_raw_output_open_files"))
+	})
+	return failed
+}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"syscall"
 	"time"
 )
 
@@ -97,10 +96,6 @@ func mustBeDirectoryAbove(root *os.Root, name string) error {
 	}
 	return nil
 }
-
-// toAppend opens a file to append to it and to read how it ends. It does not wait for a writer or a reader where somebody
-// put a FIFO in the file's place.
-const toAppend = os.O_RDWR | os.O_APPEND | syscall.O_NONBLOCK
 
 func (s system) Create(path string, mode fs.FileMode) (file File, err error) {
 	err = s.below(func(root *os.Root) error {

@@ -2,12 +2,24 @@ package disk
 
 import (
 	"errors"
+	"io"
 	"os"
 
 	"golang.org/x/sys/windows"
 )
 
 const hasPermissions = false
+
+// toAppend opens a file to append to it and to read how it ends. What is opened with O_APPEND can't be cut off on Windows.
+const toAppend = os.O_RDWR
+
+// Write appends. The file is locked: nobody else does at the same time.
+func (f osFile) Write(data []byte) (int, error) {
+	if _, err := f.Seek(0, io.SeekEnd); err != nil {
+		return 0, err
+	}
+	return f.File.Write(data)
+}
 
 // farAway is where the locked byte is: locks of Windows keep readers out, and no file reaches that far.
 const farAway = 0x7fff_ffff
