@@ -107,22 +107,6 @@ func TestUnsyncedIsBounded(t *testing.T) {
 	})
 }
 
-// Should that fail, no file that is there is written to any more.
-func TestSyncOfManyFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := inMemory()
-		defer f.Close()
-		f.append(t, theKey, "a\n")
-		f.disk.SetFault(failing(disktest.SyncDirectory))
-		for i := len(f.unsynced); i < mostUnsynced; i++ {
-			f.noteUnsynced(fmt.Sprint("removed meanwhile ", i), aFile)
-		}
-		f.disk.SetFault(nil)
-		f.append(t, laterKey, "b\n")
-		assert.Equal(t, "b\n", f.disk.Content(suffixed(t, f.disk, later)))
-	})
-}
-
 // Close makes safe what is not.
 func TestCloseSyncs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -223,22 +223,49 @@ func TestSyncFails(t *testing.T) {
 
 // With SyncAlways what could not be synced is not appended: it is cut off, and goes to a new file.
 func TestSyncAlwaysFails(t *testing.T) {
-	for _, call := range []disktest.Call{disktest.Sync, disktest.SyncDirectory} {
-		t.Run(string(call), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				o := usually()
-				o.Sync = SyncAlways
-				f := on(disktest.New(), o)
-				defer f.Close()
-				f.disk.SetFault(failing(call))
-				err := f.Append(theKey, []byte("a\n"))
-				assert.ErrorIs(t, err, disktest.ErrFault)
-				assert.NotErrorIs(t, err, ErrUncertain)
-				f.disk.SetFault(nil)
-				f.append(t, theKey, "a\n")
-				assert.Empty(t, f.disk.Content(file))
-				assert.Equal(t, "a\n", f.disk.Content(suffixed(t, f.disk, hour)))
-			})
+	synctest.Test(t, func(t *testing.T) {
+		o := usually()
+		o.Sync = SyncAlways
+		f := on(disktest.New(), o)
+		defer f.Close()
+		f.append(t, theKey, "before\n")
+		f.disk.SetFault(failing(disktest.Sync))
+		for range 5 {
+			err := f.Append(theKey, []byte("a\n"))
+			assert.ErrorIs(t, err, disktest.ErrFault)
+			assert.NotErrorIs(t, err, ErrUncertain)
+		}
+		f.disk.SetFault(nil)
+		f.append(t, theKey, "a\n")
+		assert.Equal(t, "before\n", f.disk.Content(file))
+		assert.Equal(t, "a\n", f.disk.Content(suffixed(t, f.disk, hour)), "and no empty files are left")
+	})
+}
+
+// A directory can't be replaced by a new one: it is synced until that works, and until then nothing is acknowledged.
+func TestSyncOfADirectoryFails(t *testing.T) {
+	for _, policy := range []SyncPolicy{SyncAlways, SyncInterval} {
+		synctest.Test(t, func(t *testing.T) {
+			o := usually()
+			o.Sync = policy
+			f := on(disktest.New(), o)
+			f.Start()
+			defer f.Close()
+			f.disk.SetFault(failing(disktest.SyncDirectory))
+			for range 3 {
+				assert.Equal(t, policy == SyncAlways, f.Append(theKey, []byte("a\n")) != nil)
+				time.Sleep(time.Second)
+				synctest.Wait()
+			}
+			assert.Empty(t, afterPowerCut(f.disk, file))
+			f.disk.SetFault(nil)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			f.append(t, theKey, "b\n")
+			time.Sleep(time.Second)
+			synctest.Wait()
+			assert.Contains(t, afterPowerCut(f.disk, file), "b\n")
+			assert.Equal(t, []string{file}, f.disk.Files())
 		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/otel-rawoutput/rawoutput/internal/layout"
@@ -45,8 +44,9 @@ func (w *Writer) noteUnsynced(path string, k kind) {
 		return
 	}
 	w.unsynced[path] = k
-	if len(w.unsynced) >= mostUnsynced && w.syncPaths(w.takeUnsynced()) != nil {
-		w.leaveNames()
+	if len(w.unsynced) >= mostUnsynced {
+		failed, _ := w.syncPaths(w.takeUnsynced()) // it was told to the observer
+		w.settlePaths(failed)
 	}
 }
 
@@ -65,17 +65,22 @@ func (w *Writer) written(key Key, file *openFile, bytes int64) error {
 	if w.options.Sync != SyncAlways {
 		return nil
 	}
-	err := w.syncFile(file)
+	errFile := w.syncFile(file)
+	failed, errPaths := w.syncPaths(w.takeUnsynced())
+	w.settlePaths(failed)
+	err := errors.Join(errFile, errPaths)
 	if err == nil {
 		file.dirty = false
-		err = w.syncPaths(w.takeUnsynced())
-	}
-	if err == nil {
 		return nil
 	}
 	file.size = before
 	err = w.cutBack(file, int(bytes), err)
-	w.abandon(key, file)
+	switch {
+	case errFile != nil:
+		w.abandon(key, file)
+	case errors.Is(err, ErrUncertain):
+		w.close(key)
+	}
 	return err
 }
 
@@ -93,25 +98,36 @@ func (w *Writer) syncFile(file interface{ Sync() error }) error {
 	return nil
 }
 
-// syncPaths syncs what has these paths, as far as it is still there. It needs no lock.
-func (w *Writer) syncPaths(paths map[string]kind) error {
-	var failed atomic.Pointer[error]
+// syncPaths syncs what has these paths, as far as it is still there, and returns what could not be. It needs no lock.
+func (w *Writer) syncPaths(paths map[string]kind) (failed map[string]kind, err error) {
+	var mu sync.Mutex // guards the results
+	failed = map[string]kind{}
 	var all sync.WaitGroup
 	free := make(chan struct{}, syncsAtOnce)
 	for path, k := range paths {
 		free <- struct{}{}
 		all.Go(func() {
-			if err := w.syncPath(path, k); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				failed.Store(&err)
+			defer func() { <-free }()
+			if errPath := w.syncPath(path, k); errPath != nil && !errors.Is(errPath, fs.ErrNotExist) {
+				mu.Lock()
+				defer mu.Unlock()
+				failed[path], err = k, errPath
 			}
-			<-free
 		})
 	}
 	all.Wait()
-	if err := failed.Load(); err != nil {
-		return *err
+	return failed, err
+}
+
+// settlePaths sees to what could not be synced. A directory is synced again: there can't be another one in its place.
+func (w *Writer) settlePaths(failed map[string]kind) {
+	for path, k := range failed {
+		if k == aDirectory {
+			w.unsynced[path] = k
+		} else {
+			w.leaveNames()
+		}
 	}
-	return nil
 }
 
 func (w *Writer) syncPath(path string, k kind) error {
@@ -140,6 +156,9 @@ func (w *Writer) abandon(key Key, file *openFile) {
 	if w.open[key] == file {
 		w.close(key)
 	}
+	if file.size == 0 { // nothing of it was acknowledged: it need not stay
+		_ = w.disk.Remove(file.path)
+	}
 }
 
 // leaveNames sees to it that no file that is there is opened again.
@@ -161,11 +180,10 @@ func (w *Writer) syncAll() {
 	for key, file := range dirty {
 		w.settle(key, file, sizes[key], w.syncFile(file))
 	}
-	if err := w.syncPaths(paths); err != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.leaveNames()
-	}
+	failed, _ := w.syncPaths(paths)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.settlePaths(failed)
 }
 
 // settle notes that a file was synced when it had that size, or was not.

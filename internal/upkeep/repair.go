@@ -17,8 +17,8 @@ const (
 )
 
 // repairAll cuts off the torn lines that processes left which were killed, where nobody can be writing.
-func (k *Keeper) repairAll(ctx context.Context) {
-	k.eachFile(ctx, func(e *entry) {
+func (k *Keeper) repairAll(ctx context.Context) (ok bool) {
+	return k.eachFile(ctx, func(e *entry) {
 		if !e.name.Compressed && time.Since(e.Modified) < recent {
 			k.note(ctx, k.repairOrLater(e.path, e.hour))
 		}

@@ -78,7 +78,7 @@ func (k *Keeper) Close() {
 }
 
 func (k *Keeper) run(ctx context.Context) {
-	k.repairAll(ctx)
+	repaired := k.repairAll(ctx)
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
@@ -87,7 +87,11 @@ func (k *Keeper) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		}
+		if repaired {
 			k.repairLater(ctx)
+		} else { // the directory was not there
+			repaired = k.repairAll(ctx)
 		}
 	}
 }
@@ -114,9 +118,10 @@ type entry struct {
 	name layout.Name
 }
 
-// eachFile calls f with each file that has one of our names. What was removed meanwhile is no error.
-func (k *Keeper) eachFile(ctx context.Context, f func(*entry)) {
-	k.eachHour(ctx, func(hour string) error {
+// eachFile calls f with each file that has one of our names. What was removed meanwhile is no error. ok is false where there
+// is no directory to look into.
+func (k *Keeper) eachFile(ctx context.Context, f func(*entry)) (ok bool) {
+	return k.eachHour(ctx, func(hour string) error {
 		return k.disk.Walk(hour, func(info disk.Info) error {
 			if name, ok := layout.Parse(info.Name); ok && info.Mode.IsRegular() {
 				f(&entry{info, path.Join(hour, info.Name), hour, name})
@@ -126,7 +131,7 @@ func (k *Keeper) eachFile(ctx context.Context, f func(*entry)) {
 	})
 }
 
-func (k *Keeper) eachHour(ctx context.Context, f func(hour string) error) {
+func (k *Keeper) eachHour(ctx context.Context, f func(hour string) error) (ok bool) {
 	err := k.disk.Walk(".", func(info disk.Info) error {
 		if _, ok := layout.ParseHour(info.Name); ok && info.Mode.IsDir() {
 			k.note(ctx, f(info.Name))
@@ -134,6 +139,7 @@ func (k *Keeper) eachHour(ctx context.Context, f func(hour string) error) {
 		return context.Cause(ctx)
 	})
 	k.note(ctx, err)
+	return err == nil
 }
 
 // note reports an error that is worth it: not what comes of being stopped, and of what somebody removed meanwhile.

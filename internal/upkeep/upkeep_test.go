@@ -141,6 +141,21 @@ func TestRepairLater(t *testing.T) {
 	}
 }
 
+// A directory that is mounted after the start is looked at then.
+func TestDirectoryThatComesLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := disktest.New()
+		k := New(d.Process(), Options{}, &spy{})
+		k.Start()
+		defer k.Close()
+		synctest.Wait()
+		put(t, d, marked, "whole\ntorn", -time.Hour)
+		time.Sleep(interval)
+		synctest.Wait()
+		assert.Equal(t, "whole\n", d.Content(marked))
+	})
+}
+
 // Where locks are not kept nobody knows who writes.
 func TestNoRepairWithoutLocks(t *testing.T) {
 	bubble(t, func(t *testing.T, d *disktest.Disk) {
