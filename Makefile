@@ -33,6 +33,11 @@ test: build ## Run every test: unit, race, conformance, end to end with the buil
 	@go test ./internal/heapsize # it measures the heap, which the race detector changes
 	@RAWOUTPUT_COLLECTOR=$(CURDIR)/$(COLLECTOR) RAWOUTPUT_TOOL=$(CURDIR)/$(TOOLS)/rawoutput go test -count=1 ./test/...
 
+.PHONY: soak
+soak: build ## Run the long tests: 200 kills, a million records
+	@RAWOUTPUT_SOAK=1 RAWOUTPUT_COLLECTOR=$(CURDIR)/$(COLLECTOR) RAWOUTPUT_TOOL=$(CURDIR)/$(TOOLS)/rawoutput \
+		go test -count=1 -timeout=60m -v -run='Kill|Many|TwoCollectors|PowerCut|FullDisk|Model' ./test/e2e ./internal/hourly
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (30s)
 	scripts/fuzz.sh $(or $(FUZZTIME),30s)

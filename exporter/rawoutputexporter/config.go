@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"time"
 
@@ -31,6 +32,35 @@ type Config struct {
 	// The order of the keys is always the same.
 	Include []string `mapstructure:"include"`
 
+	// PID says whose process id is in the names of files: the Collector's ("collector", the default), or the process.pid of
+	// the record's resource ("source"; the Collector's where that is no integer from 1 to 4194304).
+	PID string `mapstructure:"pid"`
+
+	// Hour says which hour a record goes to: that of its finished_at ("finished_at", the default), or that of the time of
+	// writing ("written").
+	Hour string `mapstructure:"hour"`
+
+	// MaxRecordBytes is the most that a line may have, its newline included (default 64 MiB). A longer one is dropped.
+	MaxRecordBytes int `mapstructure:"max_record_bytes"`
+
+	// MaxOpenFiles is how many files are open at the most (default 16).
+	MaxOpenFiles int `mapstructure:"max_open_files"`
+
+	// Fsync says when what was written is made safe from a power cut: "never", "interval" (the default) or "always".
+	Fsync string `mapstructure:"fsync"`
+
+	// FsyncInterval lies between two syncs, with "interval" (default 1s).
+	FsyncInterval time.Duration `mapstructure:"fsync_interval"`
+
+	// Retention says when files are removed (default: never).
+	Retention RetentionConfig `mapstructure:"retention"`
+
+	// Compression is "zstd" to compress closed files, or "none" (the default).
+	Compression string `mapstructure:"compression"`
+
+	// RetryOnStart lets the Collector start where the directory can't be written to (default false: it fails).
+	RetryOnStart bool `mapstructure:"retry_on_start"`
+
 	// RetryOnFailure says how long to try again where a file can't be written (default: up to 2s, first after 100ms).
 	// Without a queue the caller waits meanwhile, so that max_elapsed_time is then at most 2s.
 	RetryOnFailure configretry.BackOffConfig `mapstructure:"retry_on_failure"`
@@ -41,6 +71,37 @@ type Config struct {
 	// prevent unkeyed literal initialization
 	_ struct{}
 }
+
+// RetentionConfig says when files of closed hours are removed, the oldest first. 0 is no limit.
+type RetentionConfig struct {
+	// MaxAge is the age of a file at the most, since its last change.
+	MaxAge time.Duration `mapstructure:"max_age"`
+
+	// MaxBytes is how many bytes all files have together at the most.
+	MaxBytes int64 `mapstructure:"max_bytes"`
+
+	// MinFreeBytes are to stay free on the disk. Where removing files is not enough, nothing is written.
+	MinFreeBytes int64 `mapstructure:"min_free_bytes"`
+
+	// prevent unkeyed literal initialization
+	_ struct{}
+}
+
+// The values of the options that have a few.
+const (
+	pidOfCollector = "collector"
+	pidOfSource    = "source"
+
+	hourOfFinishedAt = "finished_at"
+	hourOfWriting    = "written"
+
+	fsyncNever    = "never"
+	fsyncInterval = "interval"
+	fsyncAlways   = "always"
+
+	compressionNone = "none"
+	compressionZstd = "zstd"
+)
 
 // Unmarshal implements confmap.Unmarshaler. YAML reads 0640 without quotes as a number in base 8, which would be refused
 // with a sentence about types.
@@ -68,6 +129,13 @@ func createDefaultConfig() component.Config {
 	return &Config{
 		FilePermissions:      "0640",
 		DirectoryPermissions: "0750",
+		PID:                  pidOfCollector,
+		Hour:                 hourOfFinishedAt,
+		MaxRecordBytes:       64 << 20,
+		MaxOpenFiles:         16,
+		Fsync:                fsyncInterval,
+		FsyncInterval:        time.Second,
+		Compression:          compressionNone,
 		RetryOnFailure:       retry,
 		QueueConfig:          configoptional.Default(exporterhelper.NewDefaultQueueConfig()),
 	}
@@ -82,7 +150,7 @@ const (
 // Validate implements confmap.Validator. That the directory can be written to is seen at Start.
 func (cfg *Config) Validate() error {
 	_, err := cfg.permissions()
-	return errors.Join(err, cfg.validateInclude(), cfg.validateRetry(), cfg.validateWait(), cfg.validateQueue())
+	return errors.Join(err, cfg.validateInclude(), cfg.validateFiles(), cfg.Retention.validate(), cfg.validateRetry(), cfg.validateWait(), cfg.validateQueue())
 }
 
 func (cfg *Config) permissions() (hourly.Permissions, error) {
@@ -100,6 +168,54 @@ func parsePermissions(field, value string, needed fs.FileMode) (fs.FileMode, err
 		return 0, fmt.Errorf("%s is %q: it must let the owner read and write, that is include 0%o", field, value, needed)
 	}
 	return fs.FileMode(bits), nil
+}
+
+// The bounds of options.
+const (
+	mostRecordBytes    = 1 << 30
+	mostOpenFiles      = 4096
+	leastFsyncInterval = 10 * time.Millisecond
+	leastAge           = time.Minute
+)
+
+func (cfg *Config) validateFiles() error {
+	errs := []error{
+		oneOf("pid", cfg.PID, pidOfCollector, pidOfSource),
+		oneOf("hour", cfg.Hour, hourOfFinishedAt, hourOfWriting),
+		oneOf("fsync", cfg.Fsync, fsyncNever, fsyncInterval, fsyncAlways),
+		oneOf("compression", cfg.Compression, compressionNone, compressionZstd),
+	}
+	if cfg.MaxRecordBytes < 1 || cfg.MaxRecordBytes > mostRecordBytes {
+		errs = append(errs, fmt.Errorf("max_record_bytes is %d: it must be above 0 and at most %d", cfg.MaxRecordBytes, mostRecordBytes))
+	}
+	if cfg.MaxOpenFiles < 1 || cfg.MaxOpenFiles > mostOpenFiles {
+		errs = append(errs, fmt.Errorf("max_open_files is %d: it must be above 0 and at most %d", cfg.MaxOpenFiles, mostOpenFiles))
+	}
+	if cfg.FsyncInterval < leastFsyncInterval {
+		errs = append(errs, fmt.Errorf("fsync_interval is %v: it must be at least %v", cfg.FsyncInterval, leastFsyncInterval))
+	}
+	return errors.Join(errs...)
+}
+
+func oneOf(field, value string, allowed ...string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return fmt.Errorf("%s is %q: it must be one of %q", field, value, allowed)
+}
+
+func (r *RetentionConfig) validate() error {
+	var errs []error
+	if r.MaxAge != 0 && r.MaxAge < leastAge {
+		errs = append(errs, fmt.Errorf("retention.max_age is %v: it must be 0 (for ever) or at least %v", r.MaxAge, leastAge))
+	}
+	if r.MaxBytes < 0 {
+		errs = append(errs, fmt.Errorf("retention.max_bytes is %d: it must be 0 (no limit) or above", r.MaxBytes))
+	}
+	if r.MinFreeBytes < 0 {
+		errs = append(errs, fmt.Errorf("retention.min_free_bytes is %d: it must be 0 (no limit) or above", r.MinFreeBytes))
+	}
+	return errors.Join(errs...)
 }
 
 // leastInterval is the shortest time between attempts: each of them opens files.

@@ -1,9 +1,15 @@
 package rawoutputexporter
 
 import (
+	"cmp"
+	"os"
+	"slices"
 	"time"
 
+	"go.opentelemetry.io/collector/pdata/pcommon"
+
 	"github.com/otel-rawoutput/rawoutput/internal/contract"
+	"github.com/otel-rawoutput/rawoutput/internal/hourly"
 	"github.com/otel-rawoutput/rawoutput/internal/record"
 	"github.com/otel-rawoutput/rawoutput/internal/signal"
 )
@@ -13,22 +19,42 @@ const largestKept = 1 << 20
 
 // encoder makes lines of a batch. It is used again for the next one.
 type encoder struct {
+	ofSource  bool // the process id of the resource names the file
+	ofWriting bool // the time of writing names the hour
+	mostBytes int  // of a line
+	ownPID    int
 	include   record.Include
+
 	now       time.Time
 	around    record.Surroundings // of the event that is encoded
+	pid       int                 // for the records of the current resource
 	reader    record.Reader
-	name      []byte           // of an hour, as scratch
-	byHour    map[string]*hour // of this batch
-	hours     []*hour          // the same, in the order in which they came up
-	spare     []byte           // the buffer of an earlier hour
+	name      []byte               // of an hour, as scratch
+	byKey     map[hourly.Key]*hour // of this batch
+	last      *hour                // which most often is the next one too
+	hours     []*hour              // the same, in the order in which they came up
+	spare     []byte               // the buffer of an earlier hour
 	skipped   int
 	malformed int
+	tooLarge  int
 	problem   error // of the latest malformed record
 }
 
-// hour is the lines of one hour.
+func newEncoder(cfg *Config) *encoder {
+	return &encoder{
+		ofSource:  cfg.PID == pidOfSource,
+		ofWriting: cfg.Hour == hourOfWriting,
+		mostBytes: cfg.MaxRecordBytes,
+		ownPID:    os.Getpid(),
+		include:   cfg.includes(),
+		reader:    record.Reader{Include: cfg.includes()},
+		byKey:     map[hourly.Key]*hour{},
+	}
+}
+
+// hour is the lines of one hour that go to one file.
 type hour struct {
-	name    string
+	key     hourly.Key
 	lines   []byte
 	records int
 	err     error // of the latest attempt to write them
@@ -37,18 +63,31 @@ type hour struct {
 // begin makes the encoder ready for a batch.
 func (e *encoder) begin(now time.Time) {
 	e.now = now
-	if e.byHour == nil {
-		e.byHour = map[string]*hour{}
-	}
-}
-
-// newEncoder returns an encoder of lines that have more keys than each line has.
-func newEncoder(include record.Include) *encoder {
-	return &encoder{include: include, reader: record.Reader{Include: include}}
+	e.pid = e.ownPID
 }
 
 // Enter implements signal.Visitor.
-func (e *encoder) Enter(scope signal.Scope) { e.around.Resource = scope.Resource.Attributes() }
+func (e *encoder) Enter(scope signal.Scope) {
+	e.around.Resource = scope.Resource.Attributes()
+	if e.ofSource {
+		e.pid = cmp.Or(pidOf(scope.Resource), e.ownPID)
+	}
+}
+
+// The attribute that names a process, and the largest id that Linux gives.
+const (
+	processPID = "process.pid"
+	largestPID = 1 << 22
+)
+
+// pidOf returns the process id of a resource, 0 where it says none.
+func pidOf(resource pcommon.Resource) int {
+	value, ok := resource.Attributes().Get(processPID)
+	if !ok || value.Type() != pcommon.ValueTypeInt || value.Int() < 1 || value.Int() > largestPID {
+		return 0
+	}
+	return int(value.Int())
+}
 
 // Visit implements signal.Visitor.
 func (e *encoder) Visit(event signal.Event) {
@@ -70,8 +109,18 @@ func (e *encoder) Visit(event signal.Event) {
 		e.problem = err
 		return
 	}
-	h := e.hourOf(finishedAt)
-	h.lines = e.appendLine(h.lines, r, &event)
+	e.add(e.hourOf(finishedAt), r, &event)
+}
+
+// add adds a record's line, unless that is too long.
+func (e *encoder) add(h *hour, r *record.Record, event *signal.Event) {
+	before := len(h.lines)
+	h.lines = e.appendLine(h.lines, r, event)
+	if len(h.lines)-before > e.mostBytes {
+		h.lines = h.lines[:before]
+		e.tooLarge++
+		return
+	}
 	h.records++
 }
 
@@ -84,15 +133,28 @@ func (e *encoder) appendLine(lines []byte, r *record.Record, event *signal.Event
 }
 
 func (e *encoder) hourOf(finishedAt uint64) *hour {
-	e.name = record.AppendHour(e.name[:0], finishedAt)
-	if h, ok := e.byHour[string(e.name)]; ok {
-		return h
+	if e.ofWriting {
+		finishedAt = uint64(e.now.UnixNano())
 	}
-	h := &hour{name: string(e.name), lines: e.spare}
-	e.spare = nil
-	e.byHour[h.name] = h
-	e.hours = append(e.hours, h)
+	e.name = record.AppendHour(e.name[:0], finishedAt)
+	if e.last != nil && e.last.key.PID == e.pid && e.last.key.Hour == string(e.name) {
+		return e.last
+	}
+	key := hourly.Key{Hour: string(e.name), PID: e.pid}
+	h, ok := e.byKey[key]
+	if !ok {
+		h = &hour{key: key, lines: e.spare}
+		e.spare = nil
+		e.byKey[key] = h
+		e.hours = append(e.hours, h)
+	}
+	e.last = h
 	return h
+}
+
+// filled returns the hours that have lines.
+func (e *encoder) filled() []*hour {
+	return slices.DeleteFunc(slices.Clone(e.hours), func(h *hour) bool { return h.records == 0 })
 }
 
 // end gives up what belonged to the batch. It keeps the buffer of one hour, as most batches have one.
@@ -102,8 +164,8 @@ func (e *encoder) end() {
 	}
 	e.reader.Release()
 	e.around = record.Surroundings{}
-	clear(e.byHour)
+	clear(e.byKey)
 	clear(e.hours)
-	e.hours = e.hours[:0]
-	e.skipped, e.malformed, e.problem = 0, 0, nil
+	e.hours, e.last = e.hours[:0], nil
+	e.skipped, e.malformed, e.tooLarge, e.problem = 0, 0, 0, nil
 }

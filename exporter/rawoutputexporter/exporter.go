@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/otel-rawoutput/rawoutput/internal/contract"
+	"github.com/otel-rawoutput/rawoutput/internal/disk"
 	"github.com/otel-rawoutput/rawoutput/internal/gate"
 	"github.com/otel-rawoutput/rawoutput/internal/signal"
 )
@@ -54,7 +55,7 @@ func newExporter[T any](cfg *Config, set exporter.Settings, sig signal.Signal[T]
 		cfg:      cfg,
 		signal:   sig,
 		logger:   set.Logger,
-		encoders: sync.Pool{New: func() any { return newEncoder(cfg.includes()) }},
+		encoders: sync.Pool{New: func() any { return newEncoder(cfg) }},
 	}
 	e.stopping, e.stop = context.WithCancelCause(context.Background())
 	return e, nil
@@ -93,17 +94,38 @@ func (e *rawOutputExporter[T]) Start(ctx context.Context, host component.Host) e
 		})
 		return nil
 	}
-	if err := e.writer.Prepare(); err != nil {
-		return fmt.Errorf("directory is %q: it must be a directory that this process can write to, or one that it can make: %w",
-			e.cfg.Directory, err)
-	}
 	e.host = host // before the queue starts, which may have something to write
+	if err := e.prepare(); err != nil {
+		return err
+	}
 	e.started = true
+	e.files.begin()
 	if err := e.component.Start(ctx, host); err != nil {
 		return err
 	}
 	e.announced.Do(func() { e.logger.Info("Recording raw outputs", zap.String("directory", e.cfg.Directory)) })
 	return nil
+}
+
+// prepare makes the directory, and fails where that can't be written to, unless that is to be tried again later: then each
+// batch makes what is missing.
+func (e *rawOutputExporter[T]) prepare() error {
+	err := e.files.writer.Prepare()
+	if err != nil {
+		err = fmt.Errorf("directory is %q: it must be a directory that this process can write to, or one that it can make: %w",
+			e.cfg.Directory, err)
+	}
+	if err != nil && e.cfg.RetryOnStart {
+		e.logger.Warn("Nothing can be written yet", zap.Error(err))
+		e.health.report(e.host, err)
+		return nil
+	}
+	if err == nil && disk.OthersMayWrite(e.cfg.Directory) {
+		e.openToAll.Do(func() {
+			e.logger.Warn("Other users may write to the directory: they can remove and replace what is recorded", zap.String("directory", e.cfg.Directory))
+		})
+	}
+	return err
 }
 
 // consume takes a batch. It never fails its sender: what is not written, now or from the queue, is dropped and counted.

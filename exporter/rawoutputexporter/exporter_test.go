@@ -26,6 +26,7 @@ import (
 
 	"github.com/otel-rawoutput/rawoutput/exporter/rawoutputexporter/internal/metadata"
 	"github.com/otel-rawoutput/rawoutput/internal/contract"
+	"github.com/otel-rawoutput/rawoutput/internal/disk/disktest"
 	"github.com/otel-rawoutput/rawoutput/internal/metrictest"
 )
 
@@ -62,7 +63,7 @@ func TestMetricsFromTheStart(t *testing.T) {
 	f := newFixture(t, nil)
 	for metric, want := range map[string]map[string]int{
 		writtenMetric: {"": 0}, bytesMetric: {"": 0}, skippedMetric: {"": 0},
-		droppedMetric: {"malformed": 0, "encoding": 0, "io_error": 0, "disk_full": 0, "permission": 0, "queue_full": 0, "shutdown": 0},
+		droppedMetric: {"malformed": 0, "encoding": 0, "too_large": 0, "io_error": 0, "disk_full": 0, "permission": 0, "queue_full": 0, "shutdown": 0},
 	} {
 		assert.Equal(t, want, metrictest.Values(t, f.telemetry, metric), metric)
 	}
@@ -310,12 +311,18 @@ func TestReasonsByHour(t *testing.T) {
 	f.shutdown(t)
 }
 
-// Lines that were written, though the file could not be closed, are not written again.
-func TestCloseFails(t *testing.T) {
+// Lines that may be there are not written again.
+func TestUncertain(t *testing.T) {
 	f := newFixture(t, nil)
-	f.disk.failClose = syscall.EDQUOT
+	f.disk.SetFault(func(call disktest.Call, _ string) (func(int) int, error) {
+		if call == disktest.Write || call == disktest.Truncate {
+			return func(bytes int) int { return bytes }, syscall.EDQUOT
+		}
+		return nil, nil
+	})
 	require.NoError(t, f.ConsumeLogs(t.Context(), batch(recordOf("1", "a"))))
-	assert.Equal(t, 1, f.disk.attempts)
+	f.disk.SetFault(nil)
+	assert.Equal(t, line("1", "a"), f.disk.content(theHour))
 	assert.Equal(t, map[string]int{"disk_full": 1}, f.dropped(t), "perhaps: better said too often than not")
 	f.shutdown(t)
 }

@@ -3,8 +3,8 @@ package rawoutputexporter
 import (
 	"context"
 	"encoding/json"
-	"io/fs"
 	"math"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,7 +18,8 @@ import (
 
 	"github.com/otel-rawoutput/rawoutput/exporter/rawoutputexporter/internal/metadatatest"
 	"github.com/otel-rawoutput/rawoutput/internal/conformance"
-	"github.com/otel-rawoutput/rawoutput/internal/hourly"
+	"github.com/otel-rawoutput/rawoutput/internal/disk/disktest"
+	"github.com/otel-rawoutput/rawoutput/internal/layout"
 	"github.com/otel-rawoutput/rawoutput/internal/metrictest"
 	"github.com/otel-rawoutput/rawoutput/internal/signal"
 )
@@ -75,15 +76,18 @@ func consumeAnything[T any](t *testing.T, sig signal.Signal[T], data T) {
 	e, err := newExporter(cfg, metadatatest.NewSettings(telemetry), sig)
 	require.NoError(t, err)
 	defer e.release(cfg)
-	d := &disk{files: map[string]string{}}
-	e.writer = hourly.NewWriter(cfg.Directory, 1, hourly.Permissions{}, d)
+	d := disktest.New()
+	e.useDisk(t, d.Process())
 	for range 2 { // the second time with what the first left behind
 		require.NoError(t, e.push(context.Background(), data))
 	}
 	written := 0
-	for hour, content := range d.files {
-		require.Len(t, hour, len("2026-11-04T05"))
-		require.True(t, fs.ValidPath(hour))
+	for _, name := range d.Files() {
+		content := d.Content(name)
+		_, ok := layout.ParseHour(path.Dir(name))
+		require.True(t, ok, name)
+		_, ok = layout.Parse(path.Base(name))
+		require.True(t, ok, name)
 		require.True(t, utf8.ValidString(content))
 		for line := range strings.Lines(content) {
 			written++

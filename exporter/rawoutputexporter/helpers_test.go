@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -25,7 +25,7 @@ import (
 
 	"github.com/otel-rawoutput/rawoutput/exporter/rawoutputexporter/internal/metadatatest"
 	"github.com/otel-rawoutput/rawoutput/internal/contract"
-	"github.com/otel-rawoutput/rawoutput/internal/hourly"
+	"github.com/otel-rawoutput/rawoutput/internal/disk/disktest"
 	"github.com/otel-rawoutput/rawoutput/internal/metrictest"
 )
 
@@ -37,60 +37,47 @@ const (
 	skippedMetric = "otelcol_exporter_raw_output_skipped_records"
 )
 
-// disk is a file system in memory that a test can make fail.
-type disk struct {
+// fakeDisk is a file system in memory whose writes a test can make fail.
+type fakeDisk struct {
+	*disktest.Disk
 	mu       sync.Mutex
-	files    map[string]string
-	fail     error // what every opening fails with; nil lets all succeed
-	attempts int
-
-	failHour  map[string]error // what opening the file of an hour fails with
-	failClose error            // what every closing fails with
+	fail     error            // what every write fails with; nil lets all succeed
+	failHour map[string]error // what every write to the files of an hour fails with
+	attempts int              // to write
 }
 
-func (*disk) MakeDirectory(string, fs.FileMode) error { return nil }
-func (*disk) Probe(string) error                      { return nil }
+func newDisk() *fakeDisk {
+	d := &fakeDisk{Disk: disktest.New()}
+	d.SetFault(d.fault)
+	return d
+}
 
-func (d *disk) OpenAppend(_, hour, _ string, _ hourly.Permissions) (hourly.File, error) {
+func (d *fakeDisk) fault(call disktest.Call, name string) (func(int) int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.attempts++
-	if err := errors.Join(d.fail, d.failHour[hour]); err != nil {
-		return nil, &fs.PathError{Op: "open", Path: hour, Err: err}
+	if call != disktest.Write || !strings.HasSuffix(name, ".jsonl") {
+		return nil, nil
 	}
-	return &diskFile{d, hour}, nil
+	d.attempts++
+	return nil, errors.Join(d.fail, d.failHour[path.Dir(name)])
 }
 
-func (d *disk) setFail(err error) {
+func (d *fakeDisk) setFail(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fail = err
 }
 
-func (d *disk) content(hour string) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.files[hour]
+// content is what is in the files of an hour.
+func (d *fakeDisk) content(hour string) string {
+	var content strings.Builder
+	for _, name := range d.Files() {
+		if path.Dir(name) == hour {
+			content.WriteString(d.Content(name))
+		}
+	}
+	return content.String()
 }
-
-type diskFile struct {
-	disk *disk
-	hour string
-}
-
-func (f *diskFile) Write(data []byte) (int, error) {
-	f.disk.mu.Lock()
-	defer f.disk.mu.Unlock()
-	f.disk.files[f.hour] += string(data)
-	return len(data), nil
-}
-
-func (f *diskFile) Size() (int64, error) { return int64(len(f.disk.content(f.hour))), nil }
-func (f *diskFile) ReadAt(p []byte, offset int64) (int, error) {
-	return strings.NewReader(f.disk.content(f.hour)).ReadAt(p, offset)
-}
-func (*diskFile) Truncate(int64) error { return nil }
-func (f *diskFile) Close() error       { return f.disk.failClose }
 
 // host remembers the component's status.
 type host struct {
@@ -156,7 +143,7 @@ type fixture struct {
 	exporter.Logs
 	inner     *rawOutputExporter[plog.Logs]
 	cfg       *Config
-	disk      *disk
+	disk      *fakeDisk
 	host      *host
 	telemetry *componenttest.Telemetry
 	logs      *observer.ObservedLogs
@@ -166,7 +153,7 @@ type fixture struct {
 func create(t *testing.T, change func(*Config)) *fixture {
 	t.Helper()
 	f := &fixture{
-		cfg: createDefaultConfig().(*Config), disk: &disk{files: map[string]string{}},
+		cfg: createDefaultConfig().(*Config), disk: newDisk(),
 		host: &host{}, telemetry: componenttest.NewTelemetry(),
 	}
 	t.Cleanup(func() { assert.NoError(t, f.telemetry.Shutdown(context.Background())) })
@@ -178,9 +165,16 @@ func create(t *testing.T, change func(*Config)) *fixture {
 	require.NoError(t, err)
 	f.Logs, f.inner = created, created.(logsExporter).rawOutputExporter
 	if f.cfg.Directory == "on the disk" {
-		f.inner.writer = hourly.NewWriter(f.cfg.Directory, 1, hourly.Permissions{}, f.disk)
+		f.inner.useDisk(t, f.disk.Process())
 	}
 	return f
+}
+
+// useDisk lets the exporter write to a disk in memory.
+func (s *shared) useDisk(t testing.TB, d *disktest.Process) {
+	t.Helper()
+	inMemory := newFiles(d, s.files.settings, s.telemetry)
+	s.files.writer, s.files.keeper = inMemory.writer, inMemory.keeper
 }
 
 func (f *fixture) settings() exporter.Settings {

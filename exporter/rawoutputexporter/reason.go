@@ -3,6 +3,8 @@ package rawoutputexporter
 import (
 	"errors"
 	"io/fs"
+
+	"github.com/otel-rawoutput/rawoutput/internal/hourly"
 )
 
 // dropReason is why a record is lost.
@@ -12,6 +14,7 @@ type dropReason string
 const (
 	malformed  dropReason = "malformed"
 	encoding   dropReason = "encoding"
+	tooLarge   dropReason = "too_large"
 	ioError    dropReason = "io_error"
 	diskFull   dropReason = "disk_full"
 	permission dropReason = "permission"
@@ -19,12 +22,12 @@ const (
 	atShutdown dropReason = "shutdown"
 )
 
-var dropReasons = [...]dropReason{malformed, encoding, ioError, diskFull, permission, queueFull, atShutdown}
+var dropReasons = [...]dropReason{malformed, encoding, tooLarge, ioError, diskFull, permission, queueFull, atShutdown}
 
 // reasonOf tells what a write failed with.
 func reasonOf(err error) dropReason {
 	switch {
-	case isAny(err, noSpace):
+	case isAny(err, noSpace), errors.Is(err, hourly.ErrReserved):
 		return diskFull
 	case isAny(err, readOnly), errors.Is(err, fs.ErrPermission):
 		return permission

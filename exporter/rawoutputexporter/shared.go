@@ -1,22 +1,20 @@
 package rawoutputexporter
 
 import (
-	"os"
 	"sync"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/exporter"
-
-	"github.com/otel-rawoutput/rawoutput/internal/hourly"
 )
 
 // shared is what the exporters of one configuration have in common: the Collector makes one for logs and one for traces,
 // but to its users they are one, that writes to one place, counts together and says a thing once.
 type shared struct {
-	writer    *hourly.Writer
+	files     *files // nil where the exporter is switched off
 	telemetry *telemetry
 	announced sync.Once
-	users     int // guarded by inUse.mu
+	openToAll sync.Once // the warning that others may write to the directory
+	users     int       // guarded by inUse.mu
 }
 
 // inUse has what is shared, for each configuration with exporters that are not shut down. The Collector gives the exporters
@@ -43,26 +41,33 @@ func acquire(cfg *Config, set exporter.Settings) (*shared, error) {
 }
 
 func newShared(cfg *Config, set exporter.Settings) (*shared, error) {
-	permissions, err := cfg.permissions()
+	telemetry, err := newTelemetry(set.TelemetrySettings, cfg.Directory)
 	if err != nil {
 		return nil, err
 	}
-	telemetry, err := newTelemetry(set.TelemetrySettings)
-	if err != nil {
-		return nil, err
+	s := &shared{telemetry: telemetry}
+	if cfg.Directory == "" {
+		return s, nil
 	}
-	return &shared{
-		writer:    hourly.NewWriter(cfg.Directory, os.Getpid(), permissions, hourly.System()),
-		telemetry: telemetry,
-	}, nil
+	s.files, err = acquireFiles(cfg, telemetry)
+	return s, err
 }
 
 // release undoes one acquire.
 func (s *shared) release(cfg *Config) {
+	if s.forget(cfg) && s.files != nil {
+		s.files.release()
+	}
+}
+
+// forget reports whether that was the last exporter of the configuration.
+func (s *shared) forget(cfg *Config) bool {
 	inUse.mu.Lock()
 	defer inUse.mu.Unlock()
 	s.users--
-	if s.users == 0 {
-		delete(inUse.byConfig, cfg)
+	if s.users > 0 {
+		return false
 	}
+	delete(inUse.byConfig, cfg)
+	return true
 }

@@ -20,21 +20,25 @@ func (e *rawOutputExporter[T]) push(ctx context.Context, batch T) error {
 	defer enc.end()
 
 	e.signal.Walk(batch, enc)
-	if len(enc.hours) > 0 {
-		e.write(ctx, enc.hours)
+	hours := enc.filled()
+	if len(hours) > 0 {
+		e.write(ctx, hours)
 	}
-	if e.leavesInQueue(enc.hours) {
+	if e.leavesInQueue(hours) {
 		return errStopped
 	}
 	e.telemetry.addSkipped(enc.skipped)
 	e.drop(enc.malformed, malformed, enc.problem)
-	for _, h := range enc.hours {
+	e.drop(enc.tooLarge, tooLarge, errTooLarge)
+	for _, h := range hours {
 		if h.err != nil {
 			e.drop(h.records, e.givenUpBecause(h.err), h.err)
 		}
 	}
 	return nil
 }
+
+var errTooLarge = errors.New("the line is longer than max_record_bytes")
 
 // write writes the lines of each hour: until all are written, patience ends, or the exporter is stopped. What it gives up
 // has an error.
@@ -78,7 +82,7 @@ func (e *rawOutputExporter[T]) retry(ctx context.Context, hours []*hour) {
 // them: its lines might be there twice.
 func (e *rawOutputExporter[T]) attempt(hours []*hour) (again []*hour) {
 	for _, h := range hours {
-		h.err = e.writer.Append(h.name, h.lines)
+		h.err = e.files.writer.Append(h.key, h.lines)
 		switch {
 		case h.err == nil:
 			e.telemetry.addWritten(h.records, len(h.lines))

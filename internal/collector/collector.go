@@ -36,6 +36,11 @@ const ready = "Everything is ready"
 // Start starts the Collector at that path with these configurations (files, or yaml:… texts), each merged over those before
 // it, and waits until its pipelines run. Its metrics page gets a free port. It inherits the environment, and env on top.
 func Start(ctx context.Context, path string, configs []string, env ...string) (*Collector, error) {
+	return StartWith(ctx, path, configs, func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), env...) })
+}
+
+// StartWith is Start for what only the command itself can say, in a namespace of its own for example.
+func StartWith(ctx context.Context, path string, configs []string, prepare func(*exec.Cmd)) (*Collector, error) {
 	metrics, err := FreeAddress()
 	if err != nil {
 		return nil, err
@@ -45,7 +50,7 @@ func Start(ctx context.Context, path string, configs []string, env ...string) (*
 		args = append(args, "--config="+config)
 	}
 	c := &Collector{cmd: ignoringInterrupts(path, args), metrics: metrics, exited: make(chan struct{})}
-	c.cmd.Env = append(os.Environ(), env...)
+	prepare(c.cmd)
 	stderr, err := c.cmd.StderrPipe()
 	if err != nil {
 		return nil, err

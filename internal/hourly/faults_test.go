@@ -1,215 +1,271 @@
 package hourly
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otel-rawoutput/rawoutput/internal/disk/disktest"
 )
 
-var errFault = errors.New("fault")
-
-// faulty is a file system in memory in which one call fails.
-type faulty struct {
-	files  map[string]string
-	open   int    // files that are open
-	calls  int    // counted from 1
-	failed string // the call that failed
-	at     int    // which call fails; 0 is none
-	// written says how much of what a failed write was given is written all the same, in percent: a disk may be full at any byte.
-	written int
-	// truncateToo lets a cut fail after a failed write.
-	truncateToo bool
-	// closeToo lets each file fail to close.
-	closeToo bool
-}
-
-func newFaulty() *faulty { return &faulty{files: map[string]string{}} }
-
-// fails counts a call, and reports whether it is the one to fail.
-func (f *faulty) fails(call string) bool {
-	f.calls++
-	if f.calls == f.at {
-		f.failed = call
-	}
-	return f.calls == f.at
-}
-
-func (f *faulty) MakeDirectory(string, fs.FileMode) error {
-	if f.fails("make directory") {
-		return errFault
-	}
-	return nil
-}
-
-func (f *faulty) Probe(string) error {
-	if f.fails("probe") {
-		return errFault
-	}
-	return nil
-}
-
-func (f *faulty) OpenAppend(directory, hour, name string, _ Permissions) (File, error) {
-	if f.fails("open") {
-		return nil, errFault
-	}
-	f.open++
-	return &faultyFile{f, strings.Join([]string{directory, hour, name}, "/")}, nil
-}
-
-type faultyFile struct {
-	*faulty
-	path string
-}
-
-func (f *faultyFile) Size() (int64, error) {
-	if f.fails("size") {
-		return 0, errFault
-	}
-	return int64(len(f.files[f.path])), nil
-}
-
-func (f *faultyFile) ReadAt(p []byte, offset int64) (int, error) {
-	if f.fails("read") {
-		return 0, errFault
-	}
-	return strings.NewReader(f.files[f.path]).ReadAt(p, offset)
-}
-
-func (f *faultyFile) Write(data []byte) (int, error) {
-	if f.fails("write") {
-		n := len(data) * f.written / 100
-		f.files[f.path] += string(data[:n])
-		return n, errFault
-	}
-	f.files[f.path] += string(data)
-	return len(data), nil
-}
-
-var errCut = errors.New("cannot cut")
-
-func (f *faultyFile) Truncate(size int64) error {
-	if f.truncateToo {
-		return errCut
-	}
-	if f.fails("truncate") {
-		return errFault
-	}
-	f.files[f.path] = f.files[f.path][:size]
-	return nil
-}
-
-var errClose = errors.New("cannot close")
-
-func (f *faultyFile) Close() error {
-	f.open--
-	if f.closeToo {
-		return errClose
-	}
-	if f.fails("close") {
-		return errFault
-	}
-	return nil
-}
-
-const file = "d/" + hour + "/" + name
-
-// TestEachCallFails lets the first call fail, then the second, and so on until none is left to fail. Whatever failed, the
-// file holds whole lines only, Append tells, no file stays open, and the next Append goes on.
+// TestEachCallFails lets the first call fail, then the second, and so on until none is left to fail, and tries again what was
+// not appended. Whatever failed, all files hold whole lines only, each piece once, the counters are exact, and nothing stays
+// open.
 func TestEachCallFails(t *testing.T) {
-	for _, written := range []int{0, 50, 100} {
-		var failed []string
-		for at := 1; ; at++ {
-			f := newFaulty()
-			f.at, f.written = at, written
-			w := NewWriter("d", pid, usual, f)
-			errs := map[string]error{}
-			for _, piece := range pieces {
-				errs[piece] = w.Append(hour, []byte(piece))
-			}
-			if f.failed == "" {
-				break
-			}
-			failed = append(failed, f.failed)
-			t.Run(fmt.Sprintf("%d%% written, call %d, %s", written, at, f.failed), func(t *testing.T) {
-				checkPieces(t, f, errs)
+	for name, policy := range map[string]SyncPolicy{"never": SyncNever, "interval": SyncInterval, "always": SyncAlways} {
+		for _, percent := range []int{0, 50, 100} {
+			t.Run(fmt.Sprintf("%s, %d%% written", name, percent), func(t *testing.T) {
+				failed := map[disktest.Call]bool{}
+				for n := 1; ; n++ {
+					fault := &disktest.Nth{N: n, Percent: percent}
+					synctest.Test(t, func(t *testing.T) { failOnce(t, policy, fault) })
+					if fault.Failed == "" {
+						break
+					}
+					failed[fault.Failed] = true
+				}
+				for _, call := range []disktest.Call{
+					disktest.Mkdir, disktest.Locks, disktest.Open, disktest.Create, disktest.Lock, disktest.Is, disktest.Mark, disktest.Free,
+					disktest.Write, disktest.Stat, disktest.ReadAt, disktest.Truncate, disktest.Close,
+				} {
+					assert.True(t, failed[call], "%s was to fail", call)
+				}
+				assert.Equal(t, policy != SyncNever, failed[disktest.Sync])
+				assert.Equal(t, policy != SyncNever, failed[disktest.SyncDirectory])
 			})
 		}
-		first, each := []string{"open", "size", "write", "close"}, []string{"open", "size", "read", "write", "close"}
-		assert.Equal(t, slices.Concat(first, each, each), failed, "all calls failed once")
 	}
 }
 
-var pieces = []string{"first\nlines\n", "second\nlines\n", "third\nlines\n"}
+// failOnce lets a process go on with what another left, with a torn tail, and then move between hours.
+func failOnce(t *testing.T, policy SyncPolicy, fault *disktest.Nth) {
+	d := disktest.New()
+	left := on(d, usually())
+	left.append(t, theKey, "left\n")
+	left.process.Kill()
+	d.Append(file, "tor", time.Now())
 
-func checkPieces(t *testing.T, f *faulty, errs map[string]error) {
-	want, failures := "", 0
-	for _, piece := range pieces {
-		if errs[piece] != nil {
-			require.ErrorIs(t, errs[piece], errFault)
-			assert.Equal(t, f.failed == "close", errors.Is(errs[piece], ErrUncertain), "to append it again would double it")
-			failures++
+	o := usually()
+	o.Sync, o.MaxOpen = policy, 1
+	f := on(d, o)
+	d.SetFault(fault.Fault)
+	f.Start()
+	pieces := []string{"first\nlines\n", "second\nlines\n", "third\nlines\n", "fourth\nlines\n"}
+	for i, piece := range pieces {
+		key := theKey
+		if i == 1 {
+			key = laterKey
 		}
-		// A file that cannot be closed has the lines; that they may not be safe is what the error says.
-		if errs[piece] == nil || f.failed == "close" {
-			want += piece
-		}
+		appendTwice(t, f, key, piece)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
 	}
-	assert.Equal(t, 1, failures, "the one that met the fault")
-	assert.Equal(t, want, f.files[file])
-	assert.Zero(t, f.open, "files left open")
+	f.Close()
+	d.SetFault(nil)
+
+	all := contentOfAll(d)
+	for _, piece := range append(pieces, "left\n") {
+		assert.Equal(t, 1, strings.Count(all, "\n"+piece), "%q in %q after %s failed", piece, all, fault.Failed)
+		all = strings.Replace(all, piece, "", 1)
+	}
+	if left := strings.ReplaceAll(all, "\n", ""); left != "" { // a tail that can't be cut off stays until that is tried again
+		assert.Equal(t, "tor", left)
+		assert.Contains(t, []disktest.Call{disktest.Truncate, disktest.ReadAt}, fault.Failed)
+	}
+	assert.Zero(t, f.process.OpenFiles(), "after %s failed", fault.Failed)
+	assert.Zero(t, f.spy.open)
+	assert.Equal(t, 1, f.spy.mostOpen)
+	cut := fault.Failed == disktest.Write && fault.Percent > 0
+	syncCut := policy == SyncAlways && (fault.Failed == disktest.Sync || fault.Failed == disktest.SyncDirectory)
+	assert.Equal(t, cut || syncCut, f.spy.rolledBack == 1, "after %s failed", fault.Failed)
+	syncFailed := fault.Failed == disktest.Sync || fault.Failed == disktest.SyncDirectory || fault.Failed == disktest.Close
+	assert.LessOrEqual(t, f.spy.syncsFailed, 1)
+	assert.True(t, syncFailed || f.spy.syncsFailed == 0 || fault.Failed == disktest.Open, "after %s failed", fault.Failed)
 }
 
-// Where the lines are not written, it does not matter that the file cannot be closed either: they may be appended again.
-func TestWriteAndCloseFail(t *testing.T) {
-	f := newFaulty()
-	f.at, f.closeToo = 3, true
-	err := NewWriter("d", pid, usual, f).Append(hour, []byte("a\n"))
-	require.Equal(t, "write", f.failed)
-	assert.ErrorIs(t, err, errFault)
-	assert.NotErrorIs(t, err, ErrUncertain)
-	assert.Empty(t, f.files[file])
+// appendTwice tries again what failed, as the exporter does.
+func appendTwice(t *testing.T, f *fixture, key Key, lines string) {
+	err := f.Append(key, []byte(lines))
+	if err == nil {
+		return
+	}
+	require.ErrorIs(t, err, disktest.ErrFault)
+	require.NotErrorIs(t, err, ErrUncertain, "one fault leaves no doubt")
+	require.NoError(t, f.Append(key, []byte(lines)))
+}
+
+// contentOfAll is what is in all files, an empty line before each.
+func contentOfAll(d *disktest.Disk) string {
+	var all strings.Builder
+	for _, path := range d.Files() {
+		all.WriteString("\n" + d.Content(path))
+	}
+	return all.String()
+}
+
+// failing makes each of these calls fail, and half of a write that does so is written.
+func failing(calls ...disktest.Call) func(disktest.Call, string) (func(int) int, error) {
+	return func(call disktest.Call, _ string) (func(int) int, error) {
+		for _, c := range calls {
+			if c == call {
+				return func(bytes int) int { return bytes / 2 }, disktest.ErrFault
+			}
+		}
+		return nil, nil
+	}
 }
 
 // Where what was written cannot be cut off again, the error says both, and what comes next is no part of it.
 func TestCutFails(t *testing.T) {
-	f := newFaulty()
-	f.at, f.written, f.truncateToo = 3, 50, true
-	w := NewWriter("d", pid, usual, f)
-	err := w.Append(hour, []byte("torn.\n"))
-	require.Equal(t, "write", f.failed)
-	assert.ErrorIs(t, err, errFault)
-	assert.ErrorIs(t, err, errCut)
-	assert.ErrorIs(t, err, ErrUncertain, "to append it again might double lines")
-	assert.Zero(t, f.open)
-	require.NoError(t, w.Append(hour, []byte("next\n")))
-	assert.Equal(t, "tor\nnext\n", f.files[file])
+	synctest.Test(t, func(t *testing.T) {
+		f := inMemory()
+		defer f.Close()
+		f.append(t, theKey, "before\n")
+		f.disk.SetFault(failing(disktest.Write, disktest.Truncate))
+		err := f.Append(theKey, []byte("torn.\n"))
+		assert.ErrorIs(t, err, disktest.ErrFault)
+		assert.ErrorIs(t, err, ErrUncertain, "to append it again might double lines")
+		f.disk.SetFault(failing(disktest.Truncate))
+		f.append(t, theKey, "next\n")
+		assert.Equal(t, "before\ntor", f.disk.Content(file))
+		assert.Equal(t, "next\n", f.disk.Content(suffixed(t, f.disk, hour)))
+		assert.Zero(t, f.spy.rolledBack)
+	})
+}
+
+// Where it can be cut later, it is.
+func TestCutLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := inMemory()
+		defer f.Close()
+		f.disk.SetFault(failing(disktest.Write, disktest.Truncate))
+		require.ErrorIs(t, f.Append(theKey, []byte("torn.\n")), ErrUncertain)
+		f.disk.SetFault(nil)
+		f.append(t, theKey, "next\n")
+		assert.Equal(t, "next\n", f.disk.Content(file))
+		assert.Equal(t, 1, f.spy.torn)
+	})
+}
+
+// A full disk: what does not fit is cut off, and it goes on in the same file when there is space.
+func TestFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := inMemory()
+		defer f.Close()
+		f.disk.Capacity = 10
+		f.append(t, theKey, "first\n")
+		for range 3 {
+			assert.Error(t, f.Append(theKey, []byte("too much\n")))
+			assert.Equal(t, "first\n", f.disk.Content(file))
+		}
+		assert.Equal(t, 3, f.spy.rolledBack)
+		f.disk.Capacity = 100
+		f.append(t, theKey, "second\n")
+		assert.Equal(t, "first\nsecond\n", f.disk.Content(file))
+		assert.Len(t, f.disk.Files(), 1)
+	})
 }
 
 func TestPrepareFails(t *testing.T) {
-	for at, call := range []string{"make directory", "probe"} {
-		f := newFaulty()
-		f.at = at + 1
-		assert.ErrorIs(t, NewWriter("d", pid, usual, f).Prepare(), errFault)
-		assert.Equal(t, call, f.failed)
-		assert.Equal(t, f.at, f.calls, "nothing is tried after it")
+	for n := 1; ; n++ {
+		fault := &disktest.Nth{N: n}
+		f := inMemory()
+		f.disk.SetFault(fault.Fault)
+		err := f.Prepare()
+		if fault.Failed == "" {
+			require.NoError(t, err)
+			break
+		}
+		if fault.Failed == disktest.Free {
+			assert.NoError(t, err, "nothing depends on it")
+			continue
+		}
+		assert.ErrorIs(t, err, disktest.ErrFault, fault.Failed)
 	}
-	assert.NoError(t, NewWriter("d", pid, usual, newFaulty()).Prepare())
+	o := usually()
+	o.MinFree = 1
+	f := on(disktest.New(), o)
+	f.disk.SetFault(failing(disktest.Free))
+	assert.ErrorContains(t, f.Prepare(), "how many bytes are free can't be told")
 }
 
-// Each call opens and closes its file: one that was moved away is not written to any more, and none stays open for an hour
-// that nobody writes to again.
-func TestNothingStaysOpen(t *testing.T) {
-	f := newFaulty()
-	w := NewWriter("d", pid, usual, f)
-	for _, h := range []string{hour, later, hour} {
-		require.NoError(t, w.Append(h, []byte("a\n")))
-		assert.Zero(t, f.open)
+// A file whose sync failed is neither synced nor written to again; nor is any that is not open yet.
+func TestSyncFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := inMemory()
+		f.Start()
+		f.append(t, theKey, "perhaps lost\n")
+		syncs := 0
+		f.disk.SetFault(func(call disktest.Call, path string) (func(int) int, error) {
+			if call == disktest.Sync && path == file {
+				syncs++
+				return nil, disktest.ErrFault
+			}
+			return nil, nil
+		})
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		f.append(t, theKey, "goes on\n")
+		f.append(t, laterKey, "elsewhere too\n")
+		f.Close()
+		assert.Equal(t, 1, syncs)
+		assert.Equal(t, 1, f.spy.syncsFailed)
+		assert.Equal(t, "perhaps lost\n", f.disk.Content(file))
+		assert.Equal(t, "goes on\n", f.disk.Content(suffixed(t, f.disk, hour)))
+		assert.Equal(t, "elsewhere too\n", f.disk.Content(suffixed(t, f.disk, later)))
+	})
+}
+
+// With SyncAlways what could not be synced is not appended: it is cut off, and goes to a new file.
+func TestSyncAlwaysFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := usually()
+		o.Sync = SyncAlways
+		f := on(disktest.New(), o)
+		defer f.Close()
+		f.append(t, theKey, "before\n")
+		f.disk.SetFault(failing(disktest.Sync))
+		for range 5 {
+			err := f.Append(theKey, []byte("a\n"))
+			assert.ErrorIs(t, err, disktest.ErrFault)
+			assert.NotErrorIs(t, err, ErrUncertain)
+		}
+		f.disk.SetFault(nil)
+		f.append(t, theKey, "a\n")
+		assert.Equal(t, "before\n", f.disk.Content(file))
+		assert.Equal(t, "a\n", f.disk.Content(suffixed(t, f.disk, hour)), "and no empty files are left")
+	})
+}
+
+// A directory can't be replaced by a new one: it is synced until that works, and until then nothing is acknowledged.
+func TestSyncOfADirectoryFails(t *testing.T) {
+	for _, policy := range []SyncPolicy{SyncAlways, SyncInterval} {
+		synctest.Test(t, func(t *testing.T) {
+			o := usually()
+			o.Sync = policy
+			f := on(disktest.New(), o)
+			f.Start()
+			defer f.Close()
+			f.disk.SetFault(failing(disktest.SyncDirectory))
+			for range 3 {
+				assert.Equal(t, policy == SyncAlways, f.Append(theKey, []byte("a\n")) != nil)
+				time.Sleep(time.Second)
+				synctest.Wait()
+			}
+			assert.Empty(t, afterPowerCut(f.disk, file))
+			f.disk.SetFault(nil)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			f.append(t, theKey, "b\n")
+			time.Sleep(time.Second)
+			synctest.Wait()
+			assert.Contains(t, afterPowerCut(f.disk, file), "b\n")
+			assert.Equal(t, []string{file}, f.disk.Files())
+		})
 	}
-	assert.Equal(t, map[string]string{file: "a\na\n", "d/" + later + "/" + name: "a\n"}, f.files)
 }

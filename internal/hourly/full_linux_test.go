@@ -12,12 +12,12 @@ import (
 // TestFullFileSystem writes to one that takes only so much: a limit to the size of files stands for it.
 func TestFullFileSystem(t *testing.T) {
 	directory := t.TempDir()
-	w := writerIn(directory)
-	require.NoError(t, w.Append(hour, []byte("first\n")))
+	w := writerIn(t, directory)
+	require.NoError(t, w.Append(theKey, []byte("first\n")))
 	withFileSizeLimit(t, 4096, func() {
-		assert.Error(t, w.Append(hour, bytes.Repeat([]byte("too much\n"), 1000)))
+		assert.Error(t, w.Append(theKey, bytes.Repeat([]byte("too much\n"), 1000)))
 		assert.Equal(t, "first\n", contentOf(t, directory, hour, name), "nothing of what did not fit is left")
-		assert.NoError(t, w.Append(hour, []byte("second\n")), "what fits still goes")
+		assert.NoError(t, w.Append(theKey, []byte("second\n")), "what fits still goes")
 	})
 	assert.Equal(t, "first\nsecond\n", contentOf(t, directory, hour, name))
 }

@@ -1,116 +1,205 @@
-// Package hourly appends lines to the hourly files of a directory, <directory>/<hour>/raw-<pid>.jsonl. It knows neither
-// what a line means nor when to try again.
+// Package hourly appends lines to the hourly files of a directory, <hour>/raw-<pid>.jsonl. It knows neither what a line means
+// nor when to try again. What is on disk and who may write it is in exporter/rawoutputexporter/FORMAT.md.
 //
-// A call to Append writes its lines in one piece or not at all: what a failed or short write left of them is cut off again,
-// and where that fails too, the error says so (ErrUncertain).
-// Where a file ends within a line, that line is ended first, so that it spoils no other.
-// Files are opened for each call, below the directory whatever links may be in it, so that one that was moved or deleted is
-// made anew; nothing is held in between.
+// A call to Append writes its lines in one write or not at all: what a failed or short write left of them is cut off again,
+// and where that fails too, the error says so (ErrUncertain). No buffer outlives the call.
+//
+// What the code is about is in one file each: which file to write to (open.go), writing to it (hourly.go), making what was
+// written safe (sync.go), closing, and what is done in the background (background.go).
 package hourly // import "github.com/otel-rawoutput/rawoutput/internal/hourly"
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
-	"strconv"
+	"math"
 	"sync"
+	"time"
+
+	"github.com/otel-rawoutput/rawoutput/internal/disk"
+	"github.com/otel-rawoutput/rawoutput/internal/layout"
 )
 
 // Permissions of what is made, whatever the umask. What exists keeps its own.
 type Permissions struct{ File, Directory fs.FileMode }
 
+// Options are those of a Writer.
+type Options struct {
+	Permissions Permissions
+	MaxOpen     int // files open at the most
+	Sync        SyncPolicy
+	Interval    time.Duration // between syncs, with SyncInterval
+	MinFree     int64         // bytes that are left free on the disk
+	// Recognizable says that each file must be told from those of others later: by a mark, or by a suffix in its name.
+	Recognizable bool
+}
+
+// Observer is told what happens to the files. It must be safe for concurrent use, and must not call the Writer.
+type Observer interface {
+	// Opened counts files that were opened, and with -1 one that was closed.
+	Opened(n int)
+	// Wrote and Synced say how long that took.
+	Wrote(time.Duration)
+	Synced(time.Duration)
+	// SyncFailed says that what was written may not be safe.
+	SyncFailed(error)
+	// RolledBack says that what a failed write left was cut off.
+	RolledBack()
+	// TornTail says that a torn line was cut off, which had so many bytes.
+	TornTail(bytes int64)
+	// Free says how many bytes can still be written.
+	Free(bytes int64)
+}
+
+// Key names the file that lines go to: their hour (2026-11-04T05), and the process that its name speaks of.
+type Key struct {
+	Hour string
+	PID  int
+}
+
 // Writer appends to the files of one directory. It is safe for concurrent use.
 type Writer struct {
-	directory   string
-	name        string // of each file
-	permissions Permissions
-	files       FileSystem
-	mu          *sync.Mutex // of all writers of this process in this directory: they write to the same files
+	disk     disk.FS
+	options  Options
+	observer Observer
+
+	mu       sync.Mutex // guards what is below, and every write
+	open     map[Key]*openFile
+	suffix   string          // in the names of files where the usual name can't be had
+	suffixed bool            // the usual names are not used any more
+	unsynced map[string]kind // what is not open, to be synced by its path
+	free     int64           // bytes that can still be written, as of measured
+	measured time.Time
+
+	stop    func()
+	stopped sync.WaitGroup
 }
 
-// NewWriter returns a writer for a directory, which need not exist yet. pid names the files. files is System() but in tests.
-func NewWriter(directory string, pid int, permissions Permissions, files FileSystem) *Writer {
+// openFile is a file that is open, and locked where locks are kept.
+type openFile struct {
+	disk.File
+	path    string
+	size    int64     // as we left it
+	used    time.Time // last
+	checked time.Time // when the path was last seen to be its name
+	dirty   bool      // written to since the last sync
+}
+
+// NewWriter returns a writer for a directory, which need not exist yet.
+func NewWriter(directory disk.FS, options Options, observer Observer) *Writer {
 	return &Writer{
-		directory:   directory,
-		name:        "raw-" + strconv.Itoa(pid) + ".jsonl",
-		permissions: permissions,
-		files:       files,
-		mu:          lockOf(directory),
+		disk:     directory,
+		options:  options,
+		observer: observer,
+		open:     map[Key]*openFile{},
+		suffix:   layout.NewSuffix(),
+		unsynced: map[string]kind{},
+		stop:     func() {},
 	}
-}
-
-// locks has the lock of each directory that this process ever wrote to: as many as its configurations named.
-var locks sync.Map
-
-func lockOf(directory string) *sync.Mutex {
-	if absolute, err := filepath.Abs(directory); err == nil {
-		directory = absolute
-	}
-	mu, _ := locks.LoadOrStore(directory, new(sync.Mutex))
-	return mu.(*sync.Mutex)
 }
 
 // Prepare makes the directory and checks that a file can be made in it.
 func (w *Writer) Prepare() error {
-	if err := w.files.MakeDirectory(w.directory, w.permissions.Directory); err != nil {
+	if err := w.disk.MakeAll(w.options.Permissions.Directory); err != nil {
 		return err
 	}
-	return w.files.Probe(w.directory)
+	if err := disk.Probe(w.disk); err != nil {
+		return err
+	}
+	free, err := w.disk.Free()
+	if err == nil {
+		w.observer.Free(free)
+	} else if w.options.MinFree > 0 {
+		return fmt.Errorf("how many bytes are free can't be told: %w", err)
+	}
+	return nil
 }
 
-// Append appends whole lines to the file of an hour (2026-11-04T05).
-func (w *Writer) Append(hour string, lines []byte) error {
+// What an Append may fail with beside what the system says.
+var (
+	// ErrUncertain says that some of the lines may be in the file: what a failed write left of them could not be cut off. To
+	// append them again might double them.
+	ErrUncertain = errors.New("perhaps written in part")
+	// ErrReserved says that no more bytes are free on the disk than are to stay free.
+	ErrReserved = errors.New("the disk is nearly full")
+)
+
+// Append appends whole lines to a file, in one write. It returns when they are in the page cache, or on the disk with
+// SyncAlways.
+func (w *Writer) Append(key Key, lines []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	file, err := w.files.OpenAppend(w.directory, hour, w.name, w.permissions)
+	now := time.Now()
+	if err := w.reserve(int64(len(lines)), now); err != nil {
+		return err
+	}
+	file, err := w.fileOf(key, now)
 	if err != nil {
 		return err
 	}
-	err = appendWhole(file, lines)
-	if errClose := file.Close(); errClose != nil && err == nil {
-		return fmt.Errorf("%w: %w", ErrUncertain, errClose)
+	if err := w.write(file, lines); err != nil {
+		if errors.Is(err, ErrUncertain) {
+			w.close(key)
+		}
+		return err
 	}
-	return err
+	return w.written(key, file, int64(len(lines)))
 }
 
-// ErrUncertain says that some of the lines may be in the file: what a failed write left of them could not be cut off, or the
-// file could not be closed, which on a network file system may mean that they are lost. To append them again might double
-// them.
-var ErrUncertain = errors.New("perhaps written in part, or not kept")
-
-// appendWhole appends the lines, or leaves the file as it was.
-func appendWhole(file File, lines []byte) error {
-	size, err := file.Size()
-	if err != nil {
-		return err
-	}
-	torn, err := isTorn(file, size)
-	if err != nil {
-		return err
-	}
-	if torn {
-		lines = append([]byte{'\n'}, lines...)
-	}
+// write writes the lines, or leaves the file as it was.
+func (w *Writer) write(file *openFile, lines []byte) error {
+	began := time.Now()
 	written, err := file.Write(lines)
-	if err == nil || written == 0 {
-		return err
+	if err != nil {
+		return w.cutBack(file, written, err)
 	}
-	if errCut := file.Truncate(size); errCut != nil {
-		return fmt.Errorf("%w: %w, and then %w", ErrUncertain, err, errCut)
-	}
-	return err
+	w.observer.Wrote(time.Since(began))
+	return nil
 }
 
-// isTorn reports whether the file ends within a line, as one may that was written to when its process was killed. What is
-// appended then must not become the end of that line.
-func isTorn(file File, size int64) (bool, error) {
-	if size == 0 {
-		return false, nil
+// cutBack cuts off what a write left that failed with cause after so many bytes. If the file has another size than that
+// makes, somebody else wrote to it at the same time, and it is not cut.
+func (w *Writer) cutBack(file *openFile, written int, cause error) error {
+	if written == 0 {
+		return cause
 	}
-	var last [1]byte
-	if _, err := file.ReadAt(last[:], size-1); err != nil {
-		return false, err
+	info, err := file.Stat()
+	if err == nil && info.Size != file.size+int64(written) {
+		err = errSomebodyElse
 	}
-	return last[0] != '\n', nil
+	if err == nil {
+		err = file.Truncate(file.size)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w, and then %w", ErrUncertain, cause, err)
+	}
+	w.observer.RolledBack()
+	return cause
+}
+
+// reserve fails where the bytes would use up what is to stay free.
+func (w *Writer) reserve(bytes int64, now time.Time) error {
+	least := w.options.MinFree + bytes
+	if now.Sub(w.measured) >= everySecond || w.options.MinFree > 0 && w.free < least {
+		w.measure(now)
+	}
+	if w.options.MinFree > 0 && w.free < least {
+		return fmt.Errorf("%w: %d bytes are free, and %d are to stay free", ErrReserved, w.free, w.options.MinFree)
+	}
+	w.free -= bytes
+	return nil
+}
+
+// everySecond is how often is looked at what somebody else may change: the free bytes, and the names of files.
+const everySecond = time.Second
+
+// measure asks for the free bytes. Where that fails, as it does where the directory is gone, writing will tell why.
+func (w *Writer) measure(now time.Time) {
+	free, err := w.disk.Free()
+	if err != nil {
+		w.free = math.MaxInt64
+		return
+	}
+	w.free, w.measured = free, now
+	w.observer.Free(free)
 }

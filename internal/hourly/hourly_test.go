@@ -3,120 +3,99 @@ package hourly
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otel-rawoutput/rawoutput/internal/disk"
+	"github.com/otel-rawoutput/rawoutput/internal/disk/disktest"
 )
-
-const (
-	hour  = "2026-11-04T05"
-	later = "2026-11-04T06"
-	pid   = 4711
-	name  = "raw-4711.jsonl"
-)
-
-var usual = Permissions{File: 0o640, Directory: 0o750}
-
-// writerIn returns a writer to the file system of the machine.
-func writerIn(directory string) *Writer { return NewWriter(directory, pid, usual, System()) }
-
-func contentOf(t *testing.T, path ...string) string {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join(path...))
-	require.NoError(t, err)
-	return string(content)
-}
 
 func TestAppend(t *testing.T) {
 	directory := t.TempDir()
-	w := writerIn(directory)
-	require.NoError(t, w.Append(hour, []byte("a\nb\n")))
-	require.NoError(t, w.Append(later, []byte("c\n")))
-	require.NoError(t, w.Append(hour, []byte("d\n")), "an hour is not over when a later one began")
+	w := writerIn(t, directory)
+	require.NoError(t, w.Append(theKey, []byte("a\nb\n")))
+	require.NoError(t, w.Append(laterKey, []byte("c\n")))
+	require.NoError(t, w.Append(theKey, []byte("d\n")), "an hour is not over when a later one began")
+	require.NoError(t, w.Append(Key{hour, 1}, []byte("of another process\n")))
 	assert.Equal(t, "a\nb\nd\n", contentOf(t, directory, hour, name))
 	assert.Equal(t, "c\n", contentOf(t, directory, later, name))
-	assert.Equal(t, []string{hour + "/" + name, later + "/" + name}, filesBelow(t, directory), "and nothing else")
+	assert.Equal(t, "of another process\n", contentOf(t, directory, hour, "raw-1.jsonl"))
+	assert.Len(t, filesBelow(t, directory), 3, "and nothing else")
 }
 
-func filesBelow(t *testing.T, directory string) (files []string) {
-	t.Helper()
-	require.NoError(t, fs.WalkDir(os.DirFS(directory), ".", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			files = append(files, path)
-		}
-		return err
-	}))
-	return files
-}
-
-func TestAppendToWhatIsThere(t *testing.T) {
+// What was written is there when Append returns, for whoever looks: no buffer outlives the call.
+func TestNoBuffer(t *testing.T) {
 	directory := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(directory, hour), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(directory, hour, name), []byte("of a process before\n"), 0o600))
-	require.NoError(t, writerIn(directory).Append(hour, []byte("a\n")))
-	assert.Equal(t, "of a process before\na\n", contentOf(t, directory, hour, name))
-}
-
-// A process that was killed within a write leaves a line without an end, and the next one may have the same pid, as in a
-// container. The torn line is lost; the next one must not be lost with it.
-func TestAppendAfterATornLine(t *testing.T) {
-	directory := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(directory, hour), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(directory, hour, name), []byte("whole\ntor"), 0o600))
-	require.NoError(t, writerIn(directory).Append(hour, []byte("a\nb\n")))
-	lines := strings.Split(contentOf(t, directory, hour, name), "\n")
-	assert.Subset(t, lines, []string{"whole", "a", "b"}, "each of them a line")
+	w := writerIn(t, directory)
+	want := ""
+	for i := range 100 {
+		want += fmt.Sprintln(i)
+		require.NoError(t, w.Append(theKey, []byte(fmt.Sprintln(i))))
+		require.Equal(t, want, contentOf(t, directory, hour, name))
+	}
 }
 
 func TestAppendMakesTheDirectory(t *testing.T) {
 	directory := filepath.Join(t.TempDir(), "a", "b")
-	w := writerIn(directory)
-	require.NoError(t, w.Append(hour, []byte("a\n")))
+	require.NoError(t, writerIn(t, directory).Append(theKey, []byte("a\n")))
 	assert.Equal(t, "a\n", contentOf(t, directory, hour, name))
 }
 
-// Somebody may take away what was written, or all of it, at any time.
+// Somebody may take away what was written, or all of it, at any time. It is noticed within a second, or when the file is
+// opened anew.
 func TestAppendAfterARemoval(t *testing.T) {
-	for _, removed := range []string{"", hour, filepath.Join(hour, name)} {
-		t.Run("of "+removed, func(t *testing.T) {
-			directory := filepath.Join(t.TempDir(), "directory")
-			w := writerIn(directory)
-			require.NoError(t, w.Append(hour, []byte("a\n")))
-			require.NoError(t, os.RemoveAll(filepath.Join(directory, removed)))
-			require.NoError(t, w.Append(hour, []byte("b\n")))
-			assert.Equal(t, "b\n", contentOf(t, directory, hour, name))
-		})
+	for _, what := range []string{".", hour, file} {
+		for _, to := range []string{"", "away"} {
+			t.Run(fmt.Sprintf("of %s to %q", what, to), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := inMemory()
+					f.append(t, theKey, "a\n")
+					if what == "." {
+						f.disk.Move(hour, "")
+					}
+					f.disk.Move(what, to)
+					f.append(t, theKey, "lost with it, or moved\n")
+					time.Sleep(time.Second)
+					synctest.Wait()
+					f.append(t, theKey, "b\n")
+					assert.Equal(t, "b\n", f.disk.Content(file))
+					f.append(t, theKey, "c\n")
+					assert.Equal(t, "b\nc\n", f.disk.Content(file))
+					f.Close()
+					assert.Zero(t, f.process.OpenFiles())
+				})
+			})
+		}
 	}
 }
 
 // Something may be in the way; what comes once it is gone must not be lost.
 func TestSomethingInTheWay(t *testing.T) {
 	for _, test := range []struct {
-		name    string
-		path    string // of what is in the way, below the parent of the directory
-		put     func(path string) error
-		message string
+		name string
+		path string // of what is in the way, below the parent of the directory
 	}{
-		{"a file in the directory's place", "directory", putFile, ""},
-		{"a file in the hour's place", filepath.Join("directory", hour), putFile, ""},
-		{"a directory in the file's place", filepath.Join("directory", hour, name), putDirectory, ""},
+		{"a file in the directory's place", "directory"},
+		{"a file in the hour's place", filepath.Join("directory", hour)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			parent := t.TempDir()
 			path := filepath.Join(parent, test.path)
-			require.NoError(t, test.put(path))
-			w := writerIn(filepath.Join(parent, "directory"))
+			require.NoError(t, putFile(path))
+			w := writerIn(t, filepath.Join(parent, "directory"))
 			for range 2 {
-				assert.Error(t, w.Append(hour, []byte("lost\n")))
+				assert.Error(t, w.Append(theKey, []byte("lost\n")))
 			}
 			require.NoError(t, os.RemoveAll(path))
-			require.NoError(t, w.Append(hour, []byte("a\n")))
+			require.NoError(t, w.Append(theKey, []byte("a\n")))
 			assert.Equal(t, "a\n", contentOf(t, parent, "directory", hour, name))
 		})
 	}
@@ -126,12 +105,10 @@ func putFile(path string) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("in the way"), 0o600))
 }
 
-func putDirectory(path string) error { return os.MkdirAll(path, 0o700) }
-
 func TestPrepare(t *testing.T) {
 	t.Run("makes the directory", func(t *testing.T) {
 		directory := filepath.Join(t.TempDir(), "a", "b")
-		require.NoError(t, writerIn(directory).Prepare())
+		require.NoError(t, writerIn(t, directory).Prepare())
 		assert.DirExists(t, directory)
 		assert.Empty(t, filesBelow(t, directory), "the probe is gone")
 	})
@@ -139,33 +116,33 @@ func TestPrepare(t *testing.T) {
 		directory := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(directory, "other"), nil, 0o600))
 		for range 2 {
-			require.NoError(t, writerIn(directory).Prepare())
+			require.NoError(t, writerIn(t, directory).Prepare())
 		}
 		assert.Equal(t, []string{"other"}, filesBelow(t, directory))
 	})
 	t.Run("of a file", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "file")
 		require.NoError(t, putFile(file))
-		assert.ErrorContains(t, writerIn(file).Prepare(), file, "the error names it")
+		assert.ErrorContains(t, writerIn(t, file).Prepare(), file, "the error names it")
 		assert.Equal(t, "in the way", contentOf(t, file))
 	})
 	t.Run("below a file", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "file")
 		require.NoError(t, putFile(file))
-		assert.ErrorContains(t, writerIn(filepath.Join(file, "directory")).Prepare(), file)
+		assert.ErrorContains(t, writerIn(t, filepath.Join(file, "directory")).Prepare(), file)
 	})
 }
 
-// Writers of two pipelines have the same process, and with it the same file.
-func TestWritersOfOneDirectory(t *testing.T) {
+// Pipelines that write at once: what was appended in one piece is there in one piece, in order.
+func TestAppendAtOnce(t *testing.T) {
 	const writers, appends, linesEach = 4, 50, 20
 	directory := t.TempDir()
+	w := writerIn(t, directory)
 	var all sync.WaitGroup
 	for i := range writers {
-		w := writerIn(directory)
 		all.Go(func() {
 			for n := range appends {
-				assert.NoError(t, w.Append(hour, numbered(i, n, linesEach)))
+				assert.NoError(t, w.Append(theKey, numbered(i, n, linesEach)))
 			}
 		})
 	}
@@ -174,7 +151,7 @@ func TestWritersOfOneDirectory(t *testing.T) {
 	assert.Equal(t, writers*appends*linesEach, strings.Count(content, "\n"))
 	for i := range writers {
 		from := 0
-		for n := range appends { // what was appended in one piece is there in one piece, in order
+		for n := range appends {
 			at := strings.Index(content[from:], string(numbered(i, n, linesEach)))
 			require.GreaterOrEqual(t, at, 0, "writer %d, piece %d", i, n)
 			from += at
@@ -191,21 +168,63 @@ func numbered(writer, piece, lines int) []byte {
 	return []byte(b.String())
 }
 
-func TestProcessesHaveTheirOwnFiles(t *testing.T) {
+// Any number of hours, and few open files.
+func TestManyHours(t *testing.T) {
+	o := usually()
+	o.MaxOpen = 3
+	s := &spy{}
 	directory := t.TempDir()
-	require.NoError(t, NewWriter(directory, 1, usual, System()).Append(hour, []byte("a\n")))
-	require.NoError(t, NewWriter(directory, 2, usual, System()).Append(hour, []byte("b\n")))
-	assert.Equal(t, "a\n", contentOf(t, directory, hour, "raw-1.jsonl"))
-	assert.Equal(t, "b\n", contentOf(t, directory, hour, "raw-2.jsonl"))
+	w := NewWriter(disk.At(directory), o, s)
+	begin := time.Date(2026, 11, 4, 5, 0, 0, 0, time.UTC)
+	const hours = 500
+	for range 2 {
+		for i := range hours {
+			require.NoError(t, w.Append(Key{begin.Add(time.Duration(i) * time.Hour).Format("2006-01-02T15"), pid}, []byte("a\n")))
+		}
+	}
+	assert.Equal(t, 3, s.mostOpen)
+	assert.Equal(t, 3, s.open)
+	w.Close()
+	assert.Zero(t, s.open)
+	assert.Len(t, filesBelow(t, directory), hours)
+	assert.Equal(t, "a\na\n", contentOf(t, directory, hour, name))
 }
 
-// A directory has one lock however it is spelled: a cut by one writer must not take what another wrote meanwhile.
-func TestLockOf(t *testing.T) {
-	t.Chdir(t.TempDir())
-	absolute, err := filepath.Abs("directory")
-	require.NoError(t, err)
-	for _, same := range []string{"directory", "./directory", "directory/", "x/../directory", absolute} {
-		assert.Same(t, lockOf("directory"), lockOf(same), same)
-	}
-	assert.NotSame(t, lockOf("directory"), lockOf("other"))
+// The file that was not used for the longest time is closed first.
+func TestWhichIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := usually()
+		o.MaxOpen = 2
+		f := on(disktest.New(), o)
+		defer f.Close()
+		for _, k := range []Key{theKey, laterKey, theKey, {"2026-11-04T07", pid}} {
+			f.append(t, k, "a\n")
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+		}
+		assert.Contains(t, f.open, theKey)
+		assert.NotContains(t, f.open, laterKey)
+	})
+}
+
+// Bytes that are to stay free stay free, whatever a batch has, and it goes on when there are more.
+func TestMinFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := usually()
+		o.MinFree = 100
+		f := on(disktest.New(), o)
+		defer f.Close()
+		f.disk.Capacity = 120
+		f.append(t, theKey, "0123456789\n")
+		assert.ErrorIs(t, f.Append(theKey, []byte("0123456789\n")), ErrReserved)
+		f.append(t, theKey, "fits\n")
+		assert.Equal(t, "0123456789\nfits\n", f.disk.Content(file))
+		f.disk.Append("2026-11-04T01/other", strings.Repeat("x", 50), time.Now()) // others fill the disk too
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.ErrorIs(t, f.Append(theKey, []byte("x\n")), ErrReserved, "noticed within a second")
+		f.disk.Move("2026-11-04T01/other", "")
+		f.append(t, theKey, "x\n")
+		assert.Equal(t, int64(104), f.spy.free)
+	})
 }

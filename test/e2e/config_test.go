@@ -47,6 +47,22 @@ func TestWrongConfig(t *testing.T) {
 			func(p *pipeline) { p.directory = aFile },
 			[]string{"directory is \"" + aFile + "\"", "it must be a directory"},
 		},
+		"a device where the directory should be": {
+			func(p *pipeline) { p.directory = "/dev/full" },
+			[]string{"directory is \"/dev/full\"", "it must be a directory"},
+		},
+		"fsync that is not known": {
+			func(p *pipeline) { p.exporter = "fsync: sometimes" },
+			[]string{`fsync is "sometimes"`, `must be one of ["never" "interval" "always"]`},
+		},
+		"no open files": {
+			func(p *pipeline) { p.exporter = "max_open_files: 0" },
+			[]string{"max_open_files is 0", "must be above 0 and at most 4096"},
+		},
+		"negative retention": {
+			func(p *pipeline) { p.exporter = "retention: {max_bytes: -1}" },
+			[]string{"retention.max_bytes is -1", "must be 0 (no limit) or above"},
+		},
 		"file permissions without owner write": {
 			func(p *pipeline) { p.exporter = `file_permissions: "0440"` },
 			[]string{`file_permissions is "0440"`, "must let the owner read and write, that is include 0600"},

@@ -253,7 +253,7 @@ func TestAlerts(t *testing.T) {
 			assert.Equal(t, 0, sum(t, c, match[1], labels...), rule.Alert)
 		}
 	}
-	for _, reason := range []string{"malformed", "encoding", "io_error", "disk_full", "permission", "queue_full", "shutdown"} {
+	for _, reason := range []string{"malformed", "encoding", "too_large", "io_error", "disk_full", "permission", "queue_full", "shutdown"} {
 		assert.Equal(t, 0, sum(t, c, droppedRecords, "reason", reason))
 	}
 	stop(t, c)

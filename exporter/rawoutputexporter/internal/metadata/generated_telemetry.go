@@ -27,7 +27,15 @@ type TelemetryBuilder struct {
 	mu                              sync.Mutex
 	registrations                   []metric.Registration
 	ExporterRawOutputDroppedRecords metric.Int64Counter
+	ExporterRawOutputFreeBytes      metric.Int64Gauge
+	ExporterRawOutputFsyncDuration  metric.Float64Histogram
+	ExporterRawOutputFsyncFailures  metric.Int64Counter
+	ExporterRawOutputOpenFiles      metric.Int64UpDownCounter
+	ExporterRawOutputRollbacks      metric.Int64Counter
 	ExporterRawOutputSkippedRecords metric.Int64Counter
+	ExporterRawOutputTornBytes      metric.Int64Counter
+	ExporterRawOutputTornTails      metric.Int64Counter
+	ExporterRawOutputWriteDuration  metric.Float64Histogram
 	ExporterRawOutputWrittenBytes   metric.Int64Counter
 	ExporterRawOutputWrittenRecords metric.Int64Counter
 }
@@ -67,10 +75,60 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		metric.WithUnit("{record}"),
 	)
 	errs = errors.Join(errs, err)
+	builder.ExporterRawOutputFreeBytes, err = builder.meter.Int64Gauge(
+		"otelcol_exporter_raw_output_free_bytes",
+		metric.WithDescription("Bytes that can still be written where the directory is. [Alpha]"),
+		metric.WithUnit("By"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ExporterRawOutputFsyncDuration, err = builder.meter.Float64Histogram(
+		"otelcol_exporter_raw_output_fsync_duration",
+		metric.WithDescription("How long it took to make a file safe from a power cut. [Alpha]"),
+		metric.WithUnit("s"),
+		metric.WithExplicitBucketBoundaries([]float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10}...),
+	)
+	errs = errors.Join(errs, err)
+	builder.ExporterRawOutputFsyncFailures, err = builder.meter.Int64Counter(
+		"otelcol_exporter_raw_output_fsync_failures",
+		metric.WithDescription("Files and directories that could not be made safe from a power cut. Records in them may be lost though they were counted as written. [Alpha]"),
+		metric.WithUnit("{failure}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ExporterRawOutputOpenFiles, err = builder.meter.Int64UpDownCounter(
+		"otelcol_exporter_raw_output_open_files",
+		metric.WithDescription("Files that are open. [Alpha]"),
+		metric.WithUnit("{file}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ExporterRawOutputRollbacks, err = builder.meter.Int64Counter(
+		"otelcol_exporter_raw_output_rollbacks",
+		metric.WithDescription("Failed writes whose beginning was cut off again. [Alpha]"),
+		metric.WithUnit("{write}"),
+	)
+	errs = errors.Join(errs, err)
 	builder.ExporterRawOutputSkippedRecords, err = builder.meter.Int64Counter(
 		"otelcol_exporter_raw_output_skipped_records",
 		metric.WithDescription("Log records and spans that are not raw-output records and were left alone. [Alpha]"),
 		metric.WithUnit("{record}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ExporterRawOutputTornBytes, err = builder.meter.Int64Counter(
+		"otelcol_exporter_raw_output_torn_bytes",
+		metric.WithDescription("Bytes of torn lines that were cut off. [Alpha]"),
+		metric.WithUnit("By"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ExporterRawOutputTornTails, err = builder.meter.Int64Counter(
+		"otelcol_exporter_raw_output_torn_tails",
+		metric.WithDescription("Torn lines at the end of files, as a process leaves them that is killed within a write, that were cut off. [Alpha]"),
+		metric.WithUnit("{line}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.ExporterRawOutputWriteDuration, err = builder.meter.Float64Histogram(
+		"otelcol_exporter_raw_output_write_duration",
+		metric.WithDescription("How long a write to a file took. [Alpha]"),
+		metric.WithUnit("s"),
+		metric.WithExplicitBucketBoundaries([]float64{1e-05, 3e-05, 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10}...),
 	)
 	errs = errors.Join(errs, err)
 	builder.ExporterRawOutputWrittenBytes, err = builder.meter.Int64Counter(

@@ -20,14 +20,46 @@ func TestSetupTelemetry(t *testing.T) {
 	require.NoError(t, err)
 	defer tb.Shutdown()
 	tb.ExporterRawOutputDroppedRecords.Add(context.Background(), 1)
+	tb.ExporterRawOutputFreeBytes.Record(context.Background(), 1)
+	tb.ExporterRawOutputFsyncDuration.Record(context.Background(), 1)
+	tb.ExporterRawOutputFsyncFailures.Add(context.Background(), 1)
+	tb.ExporterRawOutputOpenFiles.Add(context.Background(), 1)
+	tb.ExporterRawOutputRollbacks.Add(context.Background(), 1)
 	tb.ExporterRawOutputSkippedRecords.Add(context.Background(), 1)
+	tb.ExporterRawOutputTornBytes.Add(context.Background(), 1)
+	tb.ExporterRawOutputTornTails.Add(context.Background(), 1)
+	tb.ExporterRawOutputWriteDuration.Record(context.Background(), 1)
 	tb.ExporterRawOutputWrittenBytes.Add(context.Background(), 1)
 	tb.ExporterRawOutputWrittenRecords.Add(context.Background(), 1)
 	AssertEqualExporterRawOutputDroppedRecords(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
 		metricdatatest.IgnoreTimestamp())
+	AssertEqualExporterRawOutputFreeBytes(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualExporterRawOutputFsyncDuration(t, testTel,
+		[]metricdata.HistogramDataPoint[float64]{{}}, metricdatatest.IgnoreValue(),
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualExporterRawOutputFsyncFailures(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualExporterRawOutputOpenFiles(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualExporterRawOutputRollbacks(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
 	AssertEqualExporterRawOutputSkippedRecords(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualExporterRawOutputTornBytes(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualExporterRawOutputTornTails(t, testTel,
+		[]metricdata.DataPoint[int64]{{Value: 1}},
+		metricdatatest.IgnoreTimestamp())
+	AssertEqualExporterRawOutputWriteDuration(t, testTel,
+		[]metricdata.HistogramDataPoint[float64]{{}}, metricdatatest.IgnoreValue(),
 		metricdatatest.IgnoreTimestamp())
 	AssertEqualExporterRawOutputWrittenBytes(t, testTel,
 		[]metricdata.DataPoint[int64]{{Value: 1}},

@@ -1,0 +1,199 @@
+// Package upkeep looks after files that nobody writes to any more: it cuts off torn lines, compresses, and removes the oldest.
+// What it may touch is in exporter/rawoutputexporter/FORMAT.md.
+//
+// Each file is locked while it is worked on, so that a writer that wants it takes another name meanwhile, and two Collectors
+// do not do the same work.
+package upkeep // import "github.com/otel-rawoutput/rawoutput/internal/upkeep"
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/otel-rawoutput/rawoutput/internal/disk"
+	"github.com/otel-rawoutput/rawoutput/internal/layout"
+)
+
+// Options say what becomes of closed files. The zero value leaves them as they are.
+type Options struct {
+	MaxAge   time.Duration // since the last change; 0 is for ever
+	MaxBytes int64         // of all our files together; 0 is any number
+	MinFree  int64         // bytes that are to be free on the disk
+	Compress bool
+}
+
+// Removes reports whether files are ever removed.
+func (o *Options) Removes() bool { return o.MaxAge > 0 || o.MaxBytes > 0 || o.MinFree > 0 }
+
+// Observer is told what was done. It must be safe for concurrent use.
+type Observer interface {
+	// TornTail says that a torn line was cut off, which had so many bytes.
+	TornTail(bytes int64)
+	// Tidied says what a round removed and compressed; it is not called where that was nothing.
+	Tidied(Round)
+	// UpkeepFailed says what could not be done. It is tried again in the next round.
+	UpkeepFailed(error)
+}
+
+// Round is what one round has done.
+type Round struct {
+	Removed, Compressed int   // files
+	Freed               int64 // bytes
+}
+
+// Keeper looks after the files of one directory.
+type Keeper struct {
+	disk     disk.FS
+	options  Options
+	observer Observer
+	later    []string // files to look at again for a torn line
+
+	stop    func()
+	stopped sync.WaitGroup
+}
+
+// New returns a keeper for a directory, which need not exist yet.
+func New(directory disk.FS, options Options, observer Observer) *Keeper {
+	return &Keeper{disk: directory, options: options, observer: observer, stop: func() {}}
+}
+
+// interval lies between two rounds.
+const interval = time.Minute
+
+// Start begins to work, in the background. Close ends it.
+func (k *Keeper) Start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	k.stop = cancel
+	k.stopped.Go(func() { k.run(ctx) })
+}
+
+// Close stops the work and waits until it has stopped. What was begun is given up: it leaves nothing behind that the next
+// round would not put right.
+func (k *Keeper) Close() {
+	k.stop()
+	k.stopped.Wait()
+}
+
+func (k *Keeper) run(ctx context.Context) {
+	repaired := k.repairAll(ctx)
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		k.tidy(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if repaired {
+			k.repairLater(ctx)
+		} else { // the directory was not there
+			repaired = k.repairAll(ctx)
+		}
+	}
+}
+
+// tidy is one round of compressing and removing.
+func (k *Keeper) tidy(ctx context.Context) {
+	var done Round
+	if k.options.Compress {
+		k.compressAll(ctx, &done)
+	}
+	if k.options.Removes() {
+		k.removeOldest(ctx, &done)
+	}
+	if done != (Round{}) {
+		k.observer.Tidied(done)
+	}
+}
+
+// entry is a file with one of our names.
+type entry struct {
+	disk.Info
+	path string // below the directory
+	hour string
+	name layout.Name
+}
+
+// eachFile calls f with each file that has one of our names. What was removed meanwhile is no error. ok is false where there
+// is no directory to look into.
+func (k *Keeper) eachFile(ctx context.Context, f func(*entry)) (ok bool) {
+	return k.eachHour(ctx, func(hour string) error {
+		return k.disk.Walk(hour, func(info disk.Info) error {
+			if name, ok := layout.Parse(info.Name); ok && info.Mode.IsRegular() {
+				f(&entry{info, path.Join(hour, info.Name), hour, name})
+			}
+			return context.Cause(ctx)
+		})
+	})
+}
+
+func (k *Keeper) eachHour(ctx context.Context, f func(hour string) error) (ok bool) {
+	err := k.disk.Walk(".", func(info disk.Info) error {
+		if _, ok := layout.ParseHour(info.Name); ok && info.Mode.IsDir() {
+			k.note(ctx, f(info.Name))
+		}
+		return context.Cause(ctx)
+	})
+	k.note(ctx, err)
+	return err == nil
+}
+
+// note reports an error that is worth it: not what comes of being stopped, and of what somebody removed meanwhile.
+func (k *Keeper) note(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, fs.ErrNotExist) {
+		k.observer.UpkeepFailed(err)
+	}
+}
+
+// errBusy says that a file is left alone for now.
+var errBusy = errors.New("somebody uses the file")
+
+// hold opens a file and locks it. It fails with errBusy where somebody else has it, or replaced it.
+func (k *Keeper) hold(path string) (disk.File, error) {
+	file, err := k.disk.Open(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, disk.ErrNotRegular) {
+		return nil, errBusy
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := k.lock(path, file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+func (k *Keeper) lock(path string, file disk.File) error {
+	if err := file.Lock(); errors.Is(err, disk.ErrLocked) {
+		return errBusy
+	}
+	if is, err := k.disk.Is(path, file); err != nil || !is {
+		return errors.Join(errBusy, err)
+	}
+	return nil
+}
+
+// isOurs reports whether this exporter made a file, in this life or an earlier one. The original hook gives neither suffix
+// nor mark.
+func isOurs(name layout.Name, file disk.File) bool { return name.Suffix != "" || file.Marked() }
+
+// isClosed reports whether the last change of a file was in an hour of the clock that is over, and long enough ago for its
+// writer to have closed it. Where locks tell who writes, they are asked too.
+func isClosed(modified, now time.Time, locks bool) bool {
+	unchanged := now.Sub(modified)
+	if !locks {
+		return unchanged >= surelyClosed
+	}
+	return unchanged >= quiet && modified.Before(now.Truncate(time.Hour))
+}
+
+const (
+	// quiet is how long a file must not have changed for nobody to be within a line of it.
+	quiet = time.Minute
+	// surelyClosed is longer than a writer has a file open that it does not write to.
+	surelyClosed = 2 * time.Hour
+)
