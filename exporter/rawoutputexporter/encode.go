@@ -27,11 +27,10 @@ type encoder struct {
 	now       time.Time
 	pid       int // for the records of the current resource
 	reader    record.Reader
-	name      []byte               // of an hour, as scratch
-	byKey     map[hourly.Key]*hour // of this batch
-	last      *hour                // which most often is the next one too
-	hours     []*hour              // the same, in the order in which they came up
-	spare     []byte               // the buffer of an earlier hour
+	bySlot    map[slot]*hour // of this batch
+	last      *hour          // which most often is the next one too
+	hours     []*hour        // the same, in the order in which they came up
+	spare     []byte         // the buffer of an earlier hour
 	skipped   int
 	malformed int
 	tooLarge  int
@@ -44,12 +43,19 @@ func newEncoder(cfg *Config) *encoder {
 		ofWriting: cfg.Hour == hourOfWriting,
 		mostBytes: cfg.MaxRecordBytes,
 		ownPID:    os.Getpid(),
-		byKey:     map[hourly.Key]*hour{},
+		bySlot:    map[slot]*hour{},
 	}
+}
+
+// slot is what records of one file have in common: cheaper to tell than the file's name.
+type slot struct {
+	hour uint64 // since 1970
+	pid  int
 }
 
 // hour is the lines of one hour that go to one file.
 type hour struct {
+	slot    slot
 	key     hourly.Key
 	lines   []byte
 	records int
@@ -123,16 +129,15 @@ func (e *encoder) hourOf(finishedAt uint64) *hour {
 	if e.ofWriting {
 		finishedAt = uint64(e.now.UnixNano())
 	}
-	e.name = record.AppendHour(e.name[:0], finishedAt)
-	if e.last != nil && e.last.key.PID == e.pid && e.last.key.Hour == string(e.name) {
+	in := slot{finishedAt / uint64(time.Hour), e.pid}
+	if e.last != nil && e.last.slot == in {
 		return e.last
 	}
-	key := hourly.Key{Hour: string(e.name), PID: e.pid}
-	h, ok := e.byKey[key]
+	h, ok := e.bySlot[in]
 	if !ok {
-		h = &hour{key: key, lines: e.spare}
+		h = &hour{slot: in, key: hourly.Key{Hour: string(record.AppendHour(nil, finishedAt)), PID: e.pid}, lines: e.spare}
 		e.spare = nil
-		e.byKey[key] = h
+		e.bySlot[in] = h
 		e.hours = append(e.hours, h)
 	}
 	e.last = h
@@ -150,7 +155,7 @@ func (e *encoder) end() {
 		e.spare = e.hours[0].lines[:0]
 	}
 	e.reader.Release()
-	clear(e.byKey)
+	clear(e.bySlot)
 	clear(e.hours)
 	e.hours, e.last = e.hours[:0], nil
 	e.skipped, e.malformed, e.tooLarge, e.problem = 0, 0, 0, nil
