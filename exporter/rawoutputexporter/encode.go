@@ -29,11 +29,10 @@ type encoder struct {
 	around    record.Surroundings // of the event that is encoded
 	pid       int                 // for the records of the current resource
 	reader    record.Reader
-	name      []byte               // of an hour, as scratch
-	byKey     map[hourly.Key]*hour // of this batch
-	last      *hour                // which most often is the next one too
-	hours     []*hour              // the same, in the order in which they came up
-	spare     []byte               // the buffer of an earlier hour
+	bySlot    map[slot]*hour // of this batch
+	last      *hour          // which most often is the next one too
+	hours     []*hour        // the same, in the order in which they came up
+	spare     []byte         // the buffer of an earlier hour
 	skipped   int
 	malformed int
 	tooLarge  int
@@ -48,12 +47,19 @@ func newEncoder(cfg *Config) *encoder {
 		ownPID:    os.Getpid(),
 		include:   cfg.includes(),
 		reader:    record.Reader{Include: cfg.includes()},
-		byKey:     map[hourly.Key]*hour{},
+		bySlot:    map[slot]*hour{},
 	}
+}
+
+// slot is what records of one file have in common: cheaper to tell than the file's name.
+type slot struct {
+	hour uint64 // since 1970
+	pid  int
 }
 
 // hour is the lines of one hour that go to one file.
 type hour struct {
+	slot    slot
 	key     hourly.Key
 	lines   []byte
 	records int
@@ -136,16 +142,15 @@ func (e *encoder) hourOf(finishedAt uint64) *hour {
 	if e.ofWriting {
 		finishedAt = uint64(e.now.UnixNano())
 	}
-	e.name = record.AppendHour(e.name[:0], finishedAt)
-	if e.last != nil && e.last.key.PID == e.pid && e.last.key.Hour == string(e.name) {
+	in := slot{finishedAt / uint64(time.Hour), e.pid}
+	if e.last != nil && e.last.slot == in {
 		return e.last
 	}
-	key := hourly.Key{Hour: string(e.name), PID: e.pid}
-	h, ok := e.byKey[key]
+	h, ok := e.bySlot[in]
 	if !ok {
-		h = &hour{key: key, lines: e.spare}
+		h = &hour{slot: in, key: hourly.Key{Hour: string(record.AppendHour(nil, finishedAt)), PID: e.pid}, lines: e.spare}
 		e.spare = nil
-		e.byKey[key] = h
+		e.bySlot[in] = h
 		e.hours = append(e.hours, h)
 	}
 	e.last = h
@@ -164,7 +169,7 @@ func (e *encoder) end() {
 	}
 	e.reader.Release()
 	e.around = record.Surroundings{}
-	clear(e.byKey)
+	clear(e.bySlot)
 	clear(e.hours)
 	e.hours, e.last = e.hours[:0], nil
 	e.skipped, e.malformed, e.tooLarge, e.problem = 0, 0, 0, nil

@@ -75,6 +75,9 @@ func (k *Keeper) compress(ctx context.Context, e *entry) (compressed bool, err e
 	if !isOurs(e.name, file) {
 		return false, nil
 	}
+	if err := unchanged(file, e.Info); err != nil {
+		return false, err
+	}
 	if err := k.repair(e.path, file); err != nil {
 		return false, err
 	}
@@ -85,7 +88,17 @@ func (k *Keeper) compress(ctx context.Context, e *entry) (compressed bool, err e
 	if there { // a process was killed before it removed the file
 		return false, k.disk.Remove(e.path)
 	}
-	return true, k.compressTo(ctx, e, file, target)
+	err = k.compressTo(ctx, e, file, target)
+	return err == nil, err
+}
+
+// unchanged fails where somebody wrote to a file since it was found, or does although it is locked, as the original hook may.
+func unchanged(file disk.File, found disk.Info) error {
+	info, err := file.Stat()
+	if err == nil && !info.Modified.Equal(found.Modified) {
+		err = errBusy
+	}
+	return err
 }
 
 // target returns the name that a file is to have when it is compressed, and whether just that is there. Where lines that came
@@ -113,6 +126,9 @@ func (k *Keeper) target(ctx context.Context, e *entry, file disk.File) (target l
 func (k *Keeper) compressTo(ctx context.Context, e *entry, file disk.File, target layout.Name) (err error) {
 	temporary := path.Join(e.hour, target.Temporary())
 	made, err := k.disk.Create(temporary, e.Mode.Perm())
+	if errors.Is(err, fs.ErrExist) { // of a process that was killed; the next round goes on
+		return errors.Join(errBusy, k.removeTemporary(temporary))
+	}
 	if err != nil {
 		return err
 	}
@@ -137,6 +153,9 @@ func (k *Keeper) compressTo(ctx context.Context, e *entry, file disk.File, targe
 		return err
 	}
 	if err := made.Sync(); err != nil {
+		return err
+	}
+	if err := unchanged(file, e.Info); err != nil {
 		return err
 	}
 	if err := k.disk.Rename(temporary, path.Join(e.hour, target.String())); err != nil {

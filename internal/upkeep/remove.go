@@ -115,11 +115,10 @@ func (k *Keeper) remove(e *entry) error {
 
 // removeHeld removes the file unless it was written to since it was found to be old, or somebody else wrote to it.
 func (k *Keeper) removeHeld(e *entry, file disk.File) error {
-	info, err := file.Stat()
-	if err != nil {
+	if err := unchanged(file, e.Info); err != nil {
 		return err
 	}
-	if !info.Modified.Equal(e.Modified) || !isOurs(e.name, file) {
+	if !isOurs(e.name, file) {
 		return errBusy
 	}
 	return k.disk.Remove(e.path)

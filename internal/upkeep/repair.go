@@ -40,9 +40,9 @@ func (k *Keeper) repairOrLater(path, hour string) error {
 	if locks, err := k.disk.Locks(hour); err != nil || !locks {
 		return err
 	}
-	file, err := k.hold(path)
-	if err == nil {
-		err = errors.Join(k.repair(path, file), file.Close())
+	torn, err := k.isTorn(path)
+	if torn && err == nil {
+		err = k.repairFree(path)
 	}
 	if errors.Is(err, errBusy) {
 		if len(k.later) < mostLater {
@@ -51,6 +51,37 @@ func (k *Keeper) repairOrLater(path, hour string) error {
 		return nil
 	}
 	return err
+}
+
+// isTorn reports whether a file ends within a line, or fails with errBusy where it changed lately. It is not locked to see
+// that: else a writer that opens it just then would have to take another name.
+func (k *Keeper) isTorn(path string) (torn bool, err error) {
+	file, err := k.disk.Open(path)
+	if errors.Is(err, disk.ErrNotRegular) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil {
+		return false, err
+	}
+	if time.Since(info.Modified) < quiet {
+		return false, errBusy
+	}
+	whole, err := tail.Whole(file, info.Size)
+	return whole < info.Size, err
+}
+
+// repairFree repairs a file if nobody has it locked.
+func (k *Keeper) repairFree(path string) error {
+	file, err := k.hold(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(k.repair(path, file), file.Close())
 }
 
 // repair cuts off a torn line at the end of a file that is locked and has not changed lately. The file is as old as before.

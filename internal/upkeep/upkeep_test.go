@@ -141,6 +141,21 @@ func TestRepairLater(t *testing.T) {
 	}
 }
 
+// A file that needs no repair is not locked: a writer that opens it just then would have to take another name.
+func TestWholeFilesAreNotLocked(t *testing.T) {
+	bubble(t, func(t *testing.T, d *disktest.Disk) {
+		put(t, d, marked, "whole\n", -time.Hour)
+		locked := 0
+		d.SetThen(func(call disktest.Call, _ string) {
+			if call == disktest.Lock {
+				locked++
+			}
+		})
+		keep(d, Options{MaxAge: 24 * time.Hour}, time.Hour)
+		assert.Zero(t, locked)
+	})
+}
+
 // A directory that is mounted after the start is looked at then.
 func TestDirectoryThatComesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -229,18 +244,44 @@ func TestRemoveWithoutLocks(t *testing.T) {
 	})
 }
 
-// A file that is written to between being found old and being locked stays.
+// A file that is written to meanwhile stays: before it is locked by its writer, and at any time by somebody who takes no lock.
 func TestWrittenMeanwhile(t *testing.T) {
-	bubble(t, func(t *testing.T, d *disktest.Disk) {
-		put(t, d, marked, "old\n", -48*time.Hour)
-		d.SetThen(func(call disktest.Call, path string) {
-			if call == disktest.Lock {
-				d.SetThen(nil)
-				d.Append(path, "late\n", time.Now())
-			}
+	for name, test := range map[string]struct {
+		options Options
+		after   disktest.Call
+	}{
+		"removing":                    {Options{MaxAge: time.Hour}, disktest.Lock},
+		"compressing":                 {Options{Compress: true}, disktest.Lock},
+		"compressing, after the read": {Options{Compress: true}, disktest.Touch},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, d *disktest.Disk) {
+				put(t, d, marked, "old\n", -48*time.Hour)
+				d.SetThen(func(call disktest.Call, _ string) {
+					if call == test.after {
+						d.SetThen(nil)
+						d.Append(marked, "late\n", time.Now())
+					}
+				})
+				keep(d, test.options, time.Second)
+				assert.Equal(t, "old\nlate\n", d.Content(marked))
+				assert.Equal(t, []string{marked}, d.Files())
+			})
 		})
-		keep(d, Options{MaxAge: time.Hour}, time.Second)
-		assert.Equal(t, "old\nlate\n", d.Content(marked))
+	}
+}
+
+// What a process left that was killed while it compressed does not keep the next one from it.
+func TestTemporaryFileIsLeft(t *testing.T) {
+	bubble(t, func(t *testing.T, d *disktest.Disk) {
+		put(t, d, marked, "a\n", longAgo)
+		d.Append(hour+"/.raw-1.jsonl.zst.tmp", "half", time.Now())
+		d.Append(hour+"/.raw-2.jsonl.zst.tmp", "of a file that is gone", time.Now())
+		s := keep(d, Options{Compress: true}, 2*time.Minute)
+		assert.Equal(t, "a\n", plain(t, d, marked+".zst"))
+		assert.Empty(t, s.failed)
+		keep(d, Options{Compress: true}, time.Hour)
+		assert.Equal(t, []string{marked + ".zst"}, d.Files())
 	})
 }
 

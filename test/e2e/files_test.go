@@ -130,6 +130,28 @@ func TestOriginalHook(t *testing.T) {
 	assert.Equal(t, map[string]int{"ours": 1, "the hook's": 1}, linesOf(t, p.directory))
 }
 
+// TestTwoExportersOfOneDirectory lets two exporters write to one directory at once: they share its file. If they would make
+// files that differ, the Collector does not start.
+func TestTwoExportersOfOneDirectory(t *testing.T) {
+	first, second := onePipeline(t, "logs"), onePipeline(t, "traces")
+	second.id, second.directory = "2", first.directory
+	c := start(t, []string{configOf(first, second)})
+	send(t, first, finished("first", 50), aServer)
+	send(t, second, finished("second", 50), aServer)
+	send(t, first, finished("third", 50), aServer)
+	assert.Equal(t, 150, sum(t, c, writtenRecords))
+	assert.Equal(t, 1, sum(t, c, "otelcol_exporter_raw_output_open_files"))
+	stop(t, c)
+	assert.Len(t, filesOf(t, first.directory), 1)
+	assert.Len(t, linesOf(t, first.directory), 150)
+
+	second.exporter = `file_permissions: "0600"`
+	output, err := exec.CommandContext(background(t), builtPath(t, collectorVariable), "--config="+configOf(first, second)).CombinedOutput()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit, "it must not start")
+	assert.Contains(t, string(output), "another raw_output exporter writes there with other permissions")
+}
+
 // TestCompression compresses the files of an hour that is over, for others to read, and removes them when they are old.
 func TestCompression(t *testing.T) {
 	p := onePipeline(t, "logs")
