@@ -41,8 +41,8 @@ class Emitter:
     """Sends the chunks of a server's outputs to an OpenTelemetry Collector.
 
     One for a whole process is enough, and all of its threads may use it; the chunks of one request must come in their
-    order, that is from one thread at a time. No call waits or raises. Nothing is started before the first chunk. After a
-    fork the child has an emitter of its own, with nothing in it.
+    order, that is from one thread at a time. No call waits or raises. Nothing is started before start, or the first chunk.
+    After a fork the child has an emitter of its own, with nothing in it.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -52,7 +52,7 @@ class Emitter:
         self._starting = threading.Lock()
         self._is_shut_down = False
         self._has_failed = False
-        self._intake.wake = self._start
+        self._intake.wake = self.start
         self.add = self._intake.add  # takes anything that has the attributes of intake.Chunk; it may raise
         _emitters.add(self)
 
@@ -123,8 +123,9 @@ class Emitter:
             self._has_failed = True
             logger.warning("a chunk could not be taken: %s; only the first is reported", type(error).__name__)
 
-    def _start(self) -> None:
-        """Starts the feeder. From then on it is what is woken."""
+    def start(self) -> None:
+        """Starts the thread that feeds the helper; else the first chunk does, and takes longer. From then on the thread is
+        what is woken."""
         with self._starting:
             if self._feeder is None and not self._is_shut_down:
                 _see_to_the_end()
@@ -140,7 +141,7 @@ class Emitter:
         self._starting = threading.Lock()
         self._intake.reset()
         self._intake.idle = True
-        self._intake.wake = self._start
+        self._intake.wake = self.start
         if self._is_shut_down:
             self._intake.close()
 
@@ -211,4 +212,5 @@ def shared(settings: Settings) -> Emitter:
     with _shared_lock:
         if _shared is None:
             _shared = Emitter(settings)
+            _shared.start()
         return _shared

@@ -66,7 +66,7 @@ class Chunks:
             attributes["raw_output.emitter_dropped"] = dropped
         text: str | bytes | None = None
         if closing is not None:
-            attributes |= _flags(closing[1:4])
+            attributes |= _flags(closing[1:4], is_last=True)
             if closing[4]:
                 attributes["raw_output.is_final"] = True
             text = full_text(closing[0])
@@ -144,13 +144,14 @@ def _token_ids(run: list[_Chunk]) -> dict[str, Value]:
     return {"raw_output.token_ids_diff": packed(ids)} if ids else {}
 
 
-def _flags(flags: tuple[Any, ...] | None) -> dict[str, Value]:
+def _flags(flags: tuple[Any, ...] | None, is_last: bool = False) -> dict[str, Value]:
+    """Returns flags as attributes. On the last record an id that is gone is said to be none: the last value counts."""
     if flags is None:
         return {}
     aborted, streaming, disagg = flags
     values: dict[str, Value] = {"raw_output.aborted": bool(aborted), "raw_output.streaming": bool(streaming)}
-    if disagg is not None and str(disagg):
-        values["raw_output.disagg_request_id"] = valid(str(disagg))
+    if disagg is not None or is_last:
+        values["raw_output.disagg_request_id"] = "" if disagg is None else valid(str(disagg))
     return values
 
 

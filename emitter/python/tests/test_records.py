@@ -49,6 +49,7 @@ def test_flags_are_on_the_first_and_the_last_record() -> None:
     first, middle, last = decode(chunks(items(*"x" * 3, every=200 * MILLI), opening, closing), dropped=5)
     assert (first["aborted"], first["streaming"], first["disagg_request_id"]) == (False, True, str(2**60))
     assert (last["aborted"], last["streaming"]) == (True, False)
+    assert last["disagg_request_id"] == "", "it is none by now"
     assert last["is_final"] is True and last["text"] == "text"
     assert [record.get("text") for record in (first, middle)] == [None, None]
     assert {"aborted", "streaming", "is_final"}.isdisjoint(middle.attributes)
