@@ -13,7 +13,7 @@ SOURCES := $(shell git ls-files --cached --others --exclude-standard -- '*.go' '
 
 .PHONY: help
 help: ## Say what there is to make
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 .PHONY: run
 run: build ## Build the Collector, send it a short recorded stream, show the files and the counters
@@ -43,6 +43,11 @@ fuzz: ## Run each fuzz target for FUZZTIME (30s)
 .PHONY: bench
 bench: ## Run the benchmarks
 	go test -run='^$$' -bench=. -benchmem ./...
+
+.PHONY: bench-emitter
+bench-emitter: ## Compare what the emitter's hook costs a server with what others cost it
+	scripts/python.sh pip install --quiet --disable-pip-version-check --requirement benchmark/requirements.txt
+	scripts/python.sh benchmark.hooks --rounds $(or $(ROUNDS),5)
 
 .PHONY: lint
 lint: $(LINT) ## Check formatting, vet, staticcheck, tidiness, Python's types, and that it compiles for darwin and windows

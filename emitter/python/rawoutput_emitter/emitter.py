@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .feeder import Feeder
-from .intake import Chunk, Intake
+from .intake import Intake, Taker
 from .settings import Settings
 
 logger = logging.getLogger("rawoutput_emitter")
@@ -47,13 +47,12 @@ class Emitter:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._intake = Intake(settings.capacity, settings.most_requests)
+        self.intake = Intake(settings.capacity, settings.most_requests)
         self._feeder: Feeder | None = None
         self._starting = threading.Lock()
         self._is_shut_down = False
-        self._has_failed = False
-        self._intake.wake = self.start
-        self.add = self._intake.add  # takes anything that has the attributes of intake.Chunk; it may raise
+        self.intake.wake = self.start
+        self._take = Taker(self.intake, lambda text: None)
         _emitters.add(self)
 
     def chunk(
@@ -71,23 +70,16 @@ class Emitter:
     ) -> None:
         """Takes one chunk of an output. text is the output's full text after it, where the server knows it; it counts on
         the final chunk, and before a request end. What is passed must not be changed afterwards."""
-        self.offer(_OwnChunk(
+        self._take(_OwnChunk(
             request_id, output_index, text_diff, text, token_ids, is_final, aborted, streaming, disagg_request_id,
         ))
-
-    def offer(self, chunk: Chunk) -> None:
-        """Takes anything that has the attributes of a chunk."""
-        try:
-            self.add(chunk)
-        except Exception as error:
-            self.failed(error)
 
     def request_end(self, request_id: str | int, reason: str = "") -> None:
         """Takes the end of a request that had no final chunk: an error, a client that went away."""
         try:
-            self._intake.end_request(request_id, reason)
+            self.intake.end_request(request_id, reason)
         except Exception as error:
-            self.failed(error, chunks=0)
+            self.intake.fail(error)
 
     def flush(self, timeout: float = 2.0) -> bool:
         """Waits until all that was taken is delivered, or given up. False says that the time was too short."""
@@ -99,7 +91,7 @@ class Emitter:
         seconds."""
         deadline = time.monotonic() + timeout
         self._is_shut_down = True
-        self._intake.close()
+        self.intake.close()
         delivered = self.flush(timeout)
         if self._feeder is not None:
             self._feeder.close()
@@ -109,19 +101,12 @@ class Emitter:
     @property
     def dropped(self) -> int:
         """Chunks that were dropped since the process started."""
-        return self._intake.dropped
+        return self.intake.dropped
 
     @property
     def helper_pid(self) -> int | None:
         """The process id of the helper, where there is one."""
         return self._feeder.helper_pid if self._feeder is not None else None
-
-    def failed(self, error: Exception, chunks: int = 1) -> None:
-        """Counts a chunk that could not be taken. The first says why; never what was in it."""
-        self._intake.count_dropped(chunks)
-        if not self._has_failed:
-            self._has_failed = True
-            logger.warning("a chunk could not be taken: %s; only the first is reported", type(error).__name__)
 
     def start(self) -> None:
         """Starts the thread that feeds the helper; else the first chunk does, and takes longer. From then on the thread is
@@ -129,21 +114,18 @@ class Emitter:
         with self._starting:
             if self._feeder is None and not self._is_shut_down:
                 _see_to_the_end()
-                feeder = Feeder(self.settings, self._intake)
+                feeder = Feeder(self.settings, self.intake)
                 feeder.start()
                 self._feeder = feeder
-                self._intake.wake = feeder.wake
+                self.intake.wake = feeder.wake
 
     def _after_fork(self) -> None:
         if self._feeder is not None:
             self._feeder.forsake()
         self._feeder = None
         self._starting = threading.Lock()
-        self._intake.reset()
-        self._intake.idle = True
-        self._intake.wake = self.start
-        if self._is_shut_down:
-            self._intake.close()
+        self.intake.reset()
+        self.intake.wake = self.start
 
 
 _emitters: weakref.WeakSet[Emitter] = weakref.WeakSet()

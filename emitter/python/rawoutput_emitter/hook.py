@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .emitter import Emitter, shared
-from .intake import Chunk
+from .intake import Intake, Taker
 from .settings import Settings
 
 logger = logging.getLogger("rawoutput_emitter")
@@ -18,7 +18,7 @@ HELPERS = ("emit", "emit_text")
 VERDICTS = ("PostProcessorHookVerdict", "PostProcVerdict")
 
 
-class RawOutputEmitter:
+class RawOutputEmitter(Taker):
     """Sends what the model generated to an OpenTelemetry Collector, and passes everything on unchanged.
 
         trtllm-serve <model> --post_processor_hook rawoutput_emitter.RawOutputEmitter
@@ -26,49 +26,38 @@ class RawOutputEmitter:
     The standard variables say where to: OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318. Without one it only passes on.
     """
 
+    __slots__ = ("emitter",)
+
     def __init__(self) -> None:
-        self._emit = find_emit()
-        self._emitter = self._find_emitter()
-        self._add: Callable[[Chunk], None] = self._emitter.add if self._emitter is not None else _ignore
-
-    @staticmethod
-    def _find_emitter() -> Emitter | None:
-        try:
-            settings = Settings.from_environment()
-            if settings is not None:
-                return shared(settings)
-            logger.warning("raw outputs are not recorded: OTEL_EXPORTER_OTLP_ENDPOINT is not set")
-        except Exception as error:  # the server must start
-            logger.warning("raw outputs are not recorded: %s: %s", type(error).__name__, error)
-        return None
-
-    def __call__(self, chunk: Chunk) -> Any:
-        try:
-            self._add(chunk)
-        except Exception as error:
-            if self._emitter is not None:
-                self._emitter.failed(error)
-        return self._emit(chunk.text_diff)
+        self.emitter = _find_emitter()
+        super().__init__(self.emitter.intake if self.emitter is not None else Intake(0, 0), find_emit())
 
     def on_request_end(self, request_id: Any, reason: Any = "") -> None:
         """Called where a request ends without a final chunk."""
-        if self._emitter is not None:
-            self._emitter.request_end(request_id, reason)
+        if self.emitter is not None:
+            self.emitter.request_end(request_id, reason)
 
     def __reduce__(self) -> tuple[type[RawOutputEmitter], tuple[()]]:
         return RawOutputEmitter, ()  # another process builds its own
 
     def flush(self, timeout: float = 2.0) -> bool:
         """Waits until all that was taken is delivered, or given up."""
-        return self._emitter is None or self._emitter.flush(timeout)
+        return self.emitter is None or self.emitter.flush(timeout)
 
     def shutdown(self, timeout: float = 2.0) -> bool:
         """Flushes, and takes nothing from then on; of all hooks of this process."""
-        return self._emitter is None or self._emitter.shutdown(timeout)
+        return self.emitter is None or self.emitter.shutdown(timeout)
 
 
-def _ignore(chunk: Chunk) -> None:
-    """Takes a chunk where nothing is recorded."""
+def _find_emitter() -> Emitter | None:
+    try:
+        settings = Settings.from_environment()
+        if settings is not None:
+            return shared(settings)
+        logger.warning("raw outputs are not recorded: OTEL_EXPORTER_OTLP_ENDPOINT is not set")
+    except Exception as error:  # the server must start
+        logger.warning("raw outputs are not recorded: %s: %s", type(error).__name__, error)
+    return None
 
 
 def find_emit() -> Callable[[str], Any]:

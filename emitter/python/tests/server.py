@@ -56,7 +56,7 @@ class Server:
 
     def report(self) -> dict[str, object]:
         calls = sorted(self.calls)
-        emitter = self.hook._emitter
+        emitter = self.hook.emitter
         return {
             "calls": len(calls),
             "median_ns": calls[len(calls) // 2],

@@ -91,7 +91,7 @@ def test_no_endpoint(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureF
 
 
 def test_hooks_of_one_process_share_an_emitter(hook: RawOutputEmitter) -> None:
-    assert RawOutputEmitter()._emitter is hook._emitter
+    assert RawOutputEmitter().emitter is hook.emitter
 
 
 def test_it_is_rebuilt_and_not_copied(hook: RawOutputEmitter) -> None:
