@@ -48,9 +48,9 @@ class Client:
         else:
             self._connection = http.client.HTTPConnection(host, port or 80, timeout=timeout)
 
-    def post(self, body: bytes, remaining: Callable[[], float], wait: Callable[[float], object]) -> Outcome:
+    def post(self, body: bytes, remaining: Callable[[], float], wait: Callable[[float, str], object]) -> Outcome:
         """Posts a request until it is taken or refused, or no time remains. remaining says how many seconds are left, and
-        may change its mind; wait waits, and may return early."""
+        may change its mind; wait waits because of a problem, and may return early."""
         compressed = gzip.compress(body, compresslevel=1)
         pause = FIRST_WAIT
         while True:
@@ -60,7 +60,7 @@ class Client:
             delay = answer.retry_after if answer.retry_after is not None else pause * random.uniform(0.5, 1.5)
             if delay >= remaining():
                 return Outcome(all_lost=True, problem=answer.problem)
-            wait(delay)
+            wait(delay, answer.problem)
             pause = min(2 * pause, LONGEST_WAIT)
 
     def _attempt(self, compressed: bytes, remaining: float) -> Outcome | _Again:

@@ -25,6 +25,8 @@ GRACE = 5.0  # seconds for what is left when the server is gone
 MOST_PIECES = 32  # that are sent together
 LARGEST_REQUEST = 2_000_000  # bytes of records before compression: with the resource, below 2 MiB
 LONGEST_ID = 256  # bytes
+SAY_AGAIN = 60.0  # seconds after which the same is logged again
+MOST_SAID = 100  # texts that are remembered for it
 
 SCOPE, VERSION = "rawoutput_emitter", "0.1.0"
 
@@ -52,6 +54,7 @@ def serve(source: Readable, acks: FileIO, parent: int | None = None) -> None:
 class _Server:
     def __init__(self, settings: dict[str, Any], acks: FileIO) -> None:
         self._acks = acks
+        self._said: dict[str, float] = {}  # and when
         self._retry_limit: float = settings["retry_limit"]
         self._envelope = Envelope(settings["resource"], SCOPE, VERSION)
         try:
@@ -67,12 +70,9 @@ class _Server:
         threading.Thread(target=self._receive, args=(messages,), daemon=True).start()
         if parent is not None and hasattr(os, "getppid"):
             threading.Thread(target=self._watch, args=(parent,), daemon=True).start()
-        try:
-            while batch := self._next_batch():
-                for number, lost in self._send(batch).items():
-                    self._acks.write(pack(("ack", number, lost)))
-        except OSError:
-            pass  # the server is gone, and cannot be told
+        while batch := self._next_batch():
+            for number, lost in self._send(batch).items():
+                self._tell("ack", number, lost)
 
     def _receive(self, messages: Iterator[Any]) -> None:
         for piece in messages:
@@ -153,8 +153,9 @@ class _Server:
         if share:
             self._count_lost(records, share, lost)
 
-    def _wait(self, seconds: float) -> None:
+    def _wait(self, seconds: float, problem: str) -> None:
         """Waits between attempts: less when the server goes meanwhile, as there is little time left then."""
+        self._say(f"nothing is delivered at the moment: {problem}")
         if self._is_last.wait(seconds):
             time.sleep(min(seconds, 0.2))
 
@@ -165,4 +166,16 @@ class _Server:
             lost[number] += record.chunks
 
     def _say(self, text: str) -> None:
-        self._acks.write(pack(("warning", text)))
+        """Has the server log something: not all the time."""
+        now = time.monotonic()
+        if now - self._said.get(text, -SAY_AGAIN) >= SAY_AGAIN:
+            if len(self._said) >= MOST_SAID:
+                self._said.clear()
+            self._said[text] = now
+            self._tell("warning", text)
+
+    def _tell(self, *message: Any) -> None:
+        try:
+            self._acks.write(pack(message))
+        except OSError:
+            pass  # the server is gone; what it left is sent all the same

@@ -24,7 +24,8 @@ class Clock:
     def remaining(self) -> float:
         return self.left
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float, problem: str) -> None:
+        assert problem
         self.waits.append(seconds)
         self.left -= seconds
 

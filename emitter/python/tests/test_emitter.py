@@ -187,6 +187,19 @@ def test_what_cannot_be_delivered_in_time_is_counted(make: Make, receiver: Recei
     assert emitter.dropped == 10
 
 
+def test_trouble_is_logged_at_once_and_not_all_the_time(make: Make, receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
+    emitter = make()
+    receiver.answer = lambda n: (503, {"Retry-After": "0"}, b"") if n < 5 else TAKEN
+    generate(emitter, "secret", 10)
+    assert emitter.flush(PATIENCE)
+    assert caplog.messages == ["nothing is delivered at the moment: HTTP status 503"]
+    receiver.answer = lambda n: (400, {}, b"")
+    for _ in range(5):
+        generate(emitter, "secret", 10)
+        assert emitter.flush(PATIENCE)
+    assert caplog.messages[1:] == ["records are lost: HTTP status 400"]
+
+
 def test_a_certificate_that_is_none(make: Make, receiver: Receiver, tmp_path: os.PathLike[str], caplog: pytest.LogCaptureFixture) -> None:
     file = os.path.join(tmp_path, "ca.pem")
     open(file, "w").close()
@@ -264,13 +277,16 @@ def test_exit_does_not_wait_for_ever(receiver: Receiver) -> None:
 def test_a_server_that_is_killed_leaves_no_helper_and_what_it_handed_over_arrives(receiver: Receiver) -> None:
     receiver.answer = lambda n: (503, {"Retry-After": "0"}, b"") if n < 5 else TAKEN
     done = run_server(receiver, """
-while emitter.helper_pid is None or not emitter._feeder._unacknowledged or emitter._feeder._unsent:
+for i in range(20_000):  # some batches of the helper
+    emitter.chunk(i % 400, "b")
+emitter.flush(0)
+while not emitter._feeder._flush_seen or emitter._feeder._unsent or not emitter.helper_pid:
     time.sleep(0.01)
 print(emitter.helper_pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """)
     assert done.returncode == -signal.SIGKILL
-    receiver.wait_for(lambda: len(receiver.chunks()) == 1)
+    receiver.wait_for(lambda: sum(len(record.frames) for record in receiver.chunks()) == 20_001)
     wait_until(lambda: not is_running(int(done.stdout)))
 
 
