@@ -1,5 +1,6 @@
 # Everything that needs a tool builds it first, at the version that internal/tools/go.mod pins: Go, git, make and a C
-# compiler (for the race detector) are all that must be there.
+# compiler (for the race detector) are all that must be there. The emitter's tests need Python too; without it they say that
+# they are not run.
 
 COLLECTOR := dist/otelcol-rawoutput
 TOOLS     := .tools
@@ -12,7 +13,7 @@ SOURCES := $(shell git ls-files --cached --others --exclude-standard -- '*.go' '
 
 .PHONY: help
 help: ## Say what there is to make
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 .PHONY: run
 run: build ## Build the Collector, send it a short recorded stream, show the files and the counters
@@ -31,7 +32,9 @@ $(TOOLS)/rawoutput: go.mod $(SOURCES)
 test: build ## Run every test: unit, race, conformance, end to end with the built Collector
 	@go test -race ./...
 	@go test ./internal/heapsize # it measures the heap, which the race detector changes
-	@RAWOUTPUT_COLLECTOR=$(CURDIR)/$(COLLECTOR) RAWOUTPUT_TOOL=$(CURDIR)/$(TOOLS)/rawoutput go test -count=1 ./test/...
+	@scripts/python.sh pytest
+	@RAWOUTPUT_COLLECTOR=$(CURDIR)/$(COLLECTOR) RAWOUTPUT_TOOL=$(CURDIR)/$(TOOLS)/rawoutput \
+		RAWOUTPUT_PYTHON=$$(scripts/python.sh path) go test -count=1 ./test/...
 
 .PHONY: soak
 soak: build ## Run the long tests: 200 kills, a million records
@@ -46,13 +49,19 @@ fuzz: ## Run each fuzz target for FUZZTIME (30s)
 bench: ## Run the benchmarks
 	go test -run='^$$' -bench=. -benchmem ./...
 
+.PHONY: bench-emitter
+bench-emitter: ## Compare what the emitter's hook costs a server with what others cost it
+	scripts/python.sh pip install --quiet --disable-pip-version-check --requirement benchmark/requirements.txt
+	scripts/python.sh benchmark.hooks --rounds $(or $(ROUNDS),5)
+
 .PHONY: lint
-lint: $(LINT) ## Check formatting, vet, staticcheck, tidiness, and that it compiles for darwin and windows
+lint: $(LINT) ## Check formatting, vet, staticcheck, tidiness, Python's types, and that it compiles for darwin and windows
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "these files need gofmt"; exit 1; }
 	go vet ./...
 	$(LINT) ./...
 	go mod tidy -diff
 	cd internal/tools && go mod tidy -diff
+	scripts/python.sh mypy
 	GOOS=darwin go vet ./...
 	GOOS=windows go vet ./...
 

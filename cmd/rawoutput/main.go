@@ -1,4 +1,4 @@
-// Command rawoutput is the tool beside the Collector: it sends recorded streams to one.
+// Command rawoutput is the tool beside the Collector: it sends recorded and made-up streams to one.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 
 // Exit statuses, for scripts.
 const (
-	exitNotSent = 1 // not everything was sent
+	exitNotSent = 1 // not everything was sent, or what was written of it is wrong
 	exitMisuse  = 2 // a flag, an argument or a file is wrong; nothing was sent
 )
 
@@ -47,6 +47,6 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newReplay())
+	root.AddCommand(newReplay(), newLoad())
 	return root
 }

@@ -6,14 +6,11 @@ import (
 	"io"
 	"maps"
 	"os"
-	"slices"
-	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/otel-rawoutput/rawoutput/internal/otlpclient"
 	"github.com/otel-rawoutput/rawoutput/internal/replay"
 )
 
@@ -41,12 +38,11 @@ const replayExample = `  # into a Collector on this machine
 
 // replayFlags are the flags of replay.
 type replayFlags struct {
-	endpoint, protocol, signal, form, fullText string
-	headers, resource                          map[string]string
-	batchSize, chunksPerRecord                 int
-	numbered                                   bool
-	speed                                      float64
-	timeout                                    time.Duration
+	connection
+	form, fullText             string
+	batchSize, chunksPerRecord int
+	numbered                   bool
+	speed                      float64
 }
 
 // notSentError says that not everything was sent.
@@ -63,20 +59,13 @@ func newReplay() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.endpoint, "endpoint", "", "`host:port` or URL of the receiver, https:// for TLS\n"+
-		"(default localhost:4317, for --protocol http localhost:4318)")
-	flags.StringVar(&f.protocol, "protocol", "grpc", "`grpc` or http")
-	flags.StringVar(&f.signal, "signal", "logs", "send as `logs` or traces")
+	f.connection.register(flags)
 	flags.IntVar(&f.batchSize, "batch-size", 100, "records a batch")
 	flags.Float64Var(&f.speed, "speed", 0, "1 is the pace of the recorded times, 10 ten times as fast, 0 at once")
 	flags.StringVar(&f.form, "form", "single", "`single` (one chunk a record), array or packed (several chunks a record)")
 	flags.IntVar(&f.chunksPerRecord, "chunks-per-record", 20, "for --form array and packed: the most chunks a record")
 	flags.StringVar(&f.fullText, "full-text", "every", "which chunks carry the full text: `every`, final or never")
 	flags.BoolVar(&f.numbered, "numbered", false, "number the chunks (chunk_index), and count them on request ends (chunk_counts)")
-	flags.StringToStringVar(&f.headers, "header", nil, "a `name=value` to send along; may be repeated")
-	flags.StringToStringVar(&f.resource, "resource", nil, "a resource attribute, `key=value`; may be repeated\n"+
-		"(default service.name=rawoutput-replay and a random service.instance.id)")
-	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for the answer to a batch")
 	return cmd
 }
 
@@ -94,7 +83,7 @@ func (f *replayFlags) run(cmd *cobra.Command, path string) error {
 	}
 	defer client.Close()
 
-	bar := progress(cmd.ErrOrStderr(), len(events))
+	bar := progress(cmd.ErrOrStderr(), len(events), "events")
 	sent, err := replay.Send(cmd.Context(), client, replay.Records(events, f.options()), replay.Plan{
 		Signal:    replay.Signal(f.signal),
 		BatchSize: f.batchSize,
@@ -112,17 +101,15 @@ func (f *replayFlags) run(cmd *cobra.Command, path string) error {
 }
 
 func (f *replayFlags) check() error {
-	for _, choice := range []struct {
-		flag, value string
-		allowed     []string
-	}{
-		{"--protocol", f.protocol, []string{"grpc", "http"}},
-		{"--signal", f.signal, []string{"logs", "traces"}},
+	if err := f.connection.check(); err != nil {
+		return err
+	}
+	for _, choice := range []choice{
 		{"--form", f.form, []string{"single", "array", "packed"}},
 		{"--full-text", f.fullText, []string{"every", "final", "never"}},
 	} {
-		if !slices.Contains(choice.allowed, choice.value) {
-			return fmt.Errorf("%s is %q: it must be one of %q", choice.flag, choice.value, choice.allowed)
+		if err := choice.check(); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -132,8 +119,6 @@ func (f *replayFlags) check() error {
 		return fmt.Errorf("--chunks-per-record is %d: it must be at least 1", f.chunksPerRecord)
 	case !(f.speed >= 0): // also where it is no number
 		return fmt.Errorf("--speed is %v: it must be 0 (at once) or above", f.speed)
-	case f.timeout <= 0:
-		return fmt.Errorf("--timeout is %v: it must be above 0", f.timeout)
 	}
 	return nil
 }
@@ -154,20 +139,6 @@ func readStream(stdin io.Reader, path string) ([]replay.Event, error) {
 	return events, nil
 }
 
-func (f *replayFlags) client() (otlpclient.Client, error) {
-	options := otlpclient.Options{Endpoint: f.endpoint, Headers: f.headers}
-	if f.protocol == "http" {
-		if options.Endpoint == "" {
-			options.Endpoint = "localhost:4318"
-		}
-		return otlpclient.NewHTTP(options), nil
-	}
-	if options.Endpoint == "" {
-		options.Endpoint = "localhost:4317"
-	}
-	return otlpclient.NewGRPC(options)
-}
-
 func (f *replayFlags) options() replay.Options {
 	return replay.Options{
 		Form: replay.Form(f.form), ChunksPerRecord: f.chunksPerRecord, FullText: replay.FullText(f.fullText),
@@ -183,12 +154,12 @@ func (f *replayFlags) resourceAttributes() map[string]string {
 }
 
 // progress returns a bar, on a terminal; elsewhere it is not seen.
-func progress(w io.Writer, events int) *progressbar.ProgressBar {
+func progress(w io.Writer, n int, of string) *progressbar.ProgressBar {
 	file, ok := w.(*os.File)
 	visible := ok && term.IsTerminal(int(file.Fd()))
-	return progressbar.NewOptions(events,
+	return progressbar.NewOptions(n,
 		progressbar.OptionSetWriter(w), progressbar.OptionSetVisibility(visible),
-		progressbar.OptionSetDescription("events"), progressbar.OptionShowCount(),
+		progressbar.OptionSetDescription(of), progressbar.OptionShowCount(),
 		progressbar.OptionOnCompletion(func() {
 			if visible {
 				fmt.Fprintln(w)

@@ -56,16 +56,27 @@ type Record struct {
 }
 
 // Records cuts a stream into records.
-func Records(events []Event, options Options) []Record {
+func Records(events []Event, options Options) []Record { return NewRecorder(options).Records(events) }
+
+// Recorder cuts a stream that comes in parts into records.
+type Recorder struct {
+	options Options
+	numbers numbering
+}
+
+// NewRecorder returns a Recorder for one stream.
+func NewRecorder(options Options) *Recorder { return &Recorder{options, numbering{}} }
+
+// Records cuts the next part of the stream into records. A record has events of one part.
+func (r *Recorder) Records(events []Event) []Record {
 	var records []Record
-	numbers := numbering{}
 	for len(events) > 0 {
-		n := runLen(events, options)
-		r := Record{events: events[:n], options: options}
-		if options.Numbered {
-			numbers.number(&r)
+		n := runLen(events, r.options)
+		record := Record{events: events[:n], options: r.options}
+		if r.options.Numbered {
+			r.numbers.number(&record)
 		}
-		records = append(records, r)
+		records = append(records, record)
 		events = events[n:]
 	}
 	return records

@@ -3,6 +3,7 @@ package e2e
 import (
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -48,6 +49,67 @@ func TestReplay(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestLoad has the tool generate outputs and verify what the Collector writes of them.
+func TestLoad(t *testing.T) {
+	for name, args := range map[string][]string{
+		"one chunk a record":                          nil,
+		"packed, two outputs a request, some aborted": {"--chunks-per-record", "20", "--n", "2", "--aborted", "0.1"},
+		"a bad network":                               {"--copies", "0.3", "--disorder", "100", "--chunks-per-record", "3"},
+		"spans over HTTP, at a pace":                  {"--signal", "traces", "--protocol", "http", "--rate", "100000"},
+		"more senders than in flight":                 {"--senders", "8", "--in-flight", "3", "--outputs", "50"},
+		"more in flight than there is":                {"--in-flight", "1000", "--outputs", "40"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			directory := t.TempDir()
+			endpoints := map[string]string{"grpc": freeAddress(t), "http": freeAddress(t)}
+			c := start(t, []string{
+				filepath.Join(root, "examples/logs-and-spans.yaml"), at(grpcEndpoint, endpoints["grpc"]), at(httpEndpoint, endpoints["http"]),
+			}, "TRTLLM_RAW_OUTPUT_DIR="+directory)
+			protocol := "grpc"
+			if slices.Contains(args, "http") {
+				protocol = "http"
+			}
+			output, status := run(t, append([]string{"load", "--endpoint", endpoints[protocol], "--outputs", "300", "--chunks", "40", "--verify", directory}, args...)...)
+			assert.Equal(t, 0, status, output)
+			assert.Regexp(t, `(?s)^sent \d+ chunks in \d+ records and \d+ requests in .* s: \d+ chunks/s\n\d+ outputs are in .*, each once, with its exact text\n$`, output)
+			assert.Equal(t, 0, sum(t, c, chunks, "outcome", "conflicting")+sum(t, c, chunks, "outcome", "malformed"))
+			stop(t, c)
+		})
+	}
+}
+
+func TestLoadFails(t *testing.T) {
+	directory := t.TempDir()
+	for name, test := range map[string]struct {
+		args   []string
+		status int
+		want   string
+	}{
+		"nobody listens":  {[]string{"--endpoint", freeAddress(t)}, 1, "sent 0 chunks"},
+		"an argument":     {[]string{"file"}, 2, "unknown command"},
+		"no outputs":      {[]string{"--outputs", "0"}, 2, "--outputs is 0: it must be at least 1"},
+		"halves":          {[]string{"--outputs", "3", "--n", "2"}, 2, "--outputs is 3: it must be a multiple of --n, 2"},
+		"too many copies": {[]string{"--copies", "1.5"}, 2, "--copies is 1.5: it must be 0 to 1"},
+		"aborted is none": {[]string{"--aborted", "NaN"}, 2, "--aborted is NaN"},
+		"backwards":       {[]string{"--rate", "-1"}, 2, "--rate is -1"},
+		"unknown signal":  {[]string{"--signal", "metrics"}, 2, `--signal is "metrics"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, status := run(t, append([]string{"load"}, test.args...)...)
+			assert.Equal(t, test.status, status, output)
+			assert.Contains(t, output, test.want)
+		})
+	}
+	t.Run("not written there", func(t *testing.T) {
+		p := onePipeline(t, "logs")
+		start(t, []string{configOf(p)})
+		output, status := run(t, "load", "--endpoint", "unix:"+p.socket, "--outputs", "10", "--chunks", "3",
+			"--verify", directory, "--verify-timeout", "1ms")
+		assert.Equal(t, 1, status)
+		assert.Contains(t, output, "10 of 10 outputs are not there")
+	})
 }
 
 func TestReplayFails(t *testing.T) {

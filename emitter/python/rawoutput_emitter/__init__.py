@@ -1,0 +1,15 @@
+"""Sends the chunks that a language model generates to an OpenTelemetry Collector, as docs/contract.md has them.
+
+`RawOutputEmitter` is a hook for TensorRT-LLM:
+
+    trtllm-serve <model> --post_processor_hook rawoutput_emitter.RawOutputEmitter
+
+`Emitter` is what is under it, for any other Python server.
+"""
+
+from .emitter import Emitter
+from .hook import RawOutputEmitter
+from .settings import Settings
+
+__all__ = ["Emitter", "RawOutputEmitter", "Settings"]
+__version__ = "0.1.0"
