@@ -3,6 +3,7 @@
 # they are not run.
 
 COLLECTOR := dist/otelcol-rawoutput
+PEERS     := test/bench/dist/otelcol-peers
 TOOLS     := .tools
 OCB       := $(TOOLS)/ocb
 MDATAGEN  := $(TOOLS)/mdatagen
@@ -49,6 +50,13 @@ fuzz: ## Run each fuzz target for FUZZTIME (30s)
 bench: ## Run the benchmarks
 	go test -run='^$$' -bench=. -benchmem ./...
 
+.PHONY: bench-e2e
+bench-e2e: build $(PEERS) ## Compare what recording costs a Collector with receiving alone and with others (some 20 minutes)
+	cd test/bench && go run . -collector ../../$(COLLECTOR) -peers ../../$(PEERS) -rounds $(or $(ROUNDS),3)
+
+$(PEERS): test/bench/peers.yaml | $(OCB)
+	cd test/bench && $(CURDIR)/$(OCB) --config peers.yaml
+
 .PHONY: bench-emitter
 bench-emitter: ## Compare what the emitter's hook costs a server with what others cost it
 	scripts/python.sh pip install --quiet --disable-pip-version-check --requirement benchmark/requirements.txt
@@ -61,6 +69,7 @@ lint: $(LINT) ## Check formatting, vet, staticcheck, tidiness, Python's types, a
 	$(LINT) ./...
 	go mod tidy -diff
 	cd internal/tools && go mod tidy -diff
+	cd test/bench && go mod tidy -diff && go vet ./...
 	scripts/python.sh mypy
 	GOOS=darwin go vet ./...
 	GOOS=windows go vet ./...
@@ -71,7 +80,7 @@ generate: $(MDATAGEN) ## Generate code and documentation from each metadata.yaml
 
 .PHONY: clean
 clean: ## Remove what was built
-	rm -rf dist $(TOOLS)
+	rm -rf dist test/bench/dist $(TOOLS)
 
 $(OCB): internal/tools/go.mod internal/tools/go.sum
 	cd internal/tools && go build -o $(CURDIR)/$@ go.opentelemetry.io/collector/cmd/builder

@@ -149,6 +149,9 @@ func (c *Collector) Kill() {
 	<-c.exited
 }
 
+// State returns what the system says of the process, which has ended.
+func (c *Collector) State() *os.ProcessState { return c.cmd.ProcessState }
+
 // Metrics are the counters and gauges of a metrics page.
 type Metrics map[string]*dto.MetricFamily
 

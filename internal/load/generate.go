@@ -16,7 +16,9 @@ type Shape struct {
 	Outputs         int     // in all; a multiple of N
 	N               int     // outputs a request
 	Chunks          int     // an output
-	ChunksPerRecord int     // 1 is one chunk a record, more is the packed form
+	ChunksPerRecord int
+	Form            replay.Form // of the records; empty is single for one chunk a record, and packed for more
+	Unnumbered      bool
 	Aborted         float64 // the share of aborted requests
 }
 
@@ -55,11 +57,15 @@ func (s *Shape) isAborted(request int) bool {
 
 // options are how chunks become records.
 func (s *Shape) options() replay.Options {
-	form := replay.Packed
-	if s.ChunksPerRecord == 1 {
+	form := s.Form
+	switch {
+	case form != "":
+	case s.ChunksPerRecord == 1:
 		form = replay.Single
+	default:
+		form = replay.Packed
 	}
-	return replay.Options{Form: form, ChunksPerRecord: s.ChunksPerRecord, FullText: replay.FinalChunk, Numbered: true}
+	return replay.Options{Form: form, ChunksPerRecord: s.ChunksPerRecord, FullText: replay.FinalChunk, Numbered: !s.Unnumbered}
 }
 
 // stream is what one server generates: some outputs in flight at once, a record of each in turn.

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/otel-rawoutput/rawoutput/internal/replay"
+)
+
+// load is what a case sends.
+type load struct {
+	name            string
+	signal          replay.Signal
+	form            replay.Form
+	chunksPerRecord int
+	inFlight        int
+	chunksPerOutput int
+	numbered        bool
+}
+
+// plain is the load that the others vary: what a server sends that calls its hook for each chunk.
+var plain = load{signal: replay.AsLogs, form: replay.Single, chunksPerRecord: 1, inFlight: 64, chunksPerOutput: 100}
+
+var cases = []load{
+	plain.named("1 chunk a record"),
+	plain.form20(replay.Array).named("20 chunks a record, arrays"),
+	plain.form20(replay.Packed).named("20 chunks a record, packed"),
+	plain.with(func(l *load) { l.form, l.chunksPerRecord, l.chunksPerOutput = replay.Array, 200, 2000 }).named("200 chunks a record, arrays"),
+	plain.with(func(l *load) { l.form, l.chunksPerRecord, l.chunksPerOutput = replay.Packed, 200, 2000 }).named("200 chunks a record, packed"),
+	plain.with(func(l *load) { l.numbered = true }).named("1 chunk a record, numbered"),
+	plain.form20(replay.Packed).with(func(l *load) { l.numbered = true }).named("20 chunks a record, packed, numbered"),
+	plain.with(func(l *load) { l.signal = replay.AsTraces }).named("1 chunk a record, spans"),
+	plain.form20(replay.Packed).with(func(l *load) { l.signal = replay.AsTraces }).named("20 chunks a record, packed, spans"),
+	plain.with(func(l *load) { l.inFlight = 4096 }).named("1 chunk a record, 4,096 in flight"),
+	plain.with(func(l *load) { l.inFlight = 50_000 }).named("1 chunk a record, 50,000 in flight"),
+	plain.form20(replay.Packed).with(func(l *load) { l.chunksPerOutput = 2000 }).named("20 chunks a record, packed, 2,000 an output"),
+	plain.form20(replay.Packed).with(func(l *load) { l.chunksPerOutput = 32_000 }).named("20 chunks a record, packed, 32,000 an output"),
+}
+
+func (l load) named(name string) load { l.name = name; return l }
+
+func (l load) with(change func(*load)) load { change(&l); return l }
+
+func (l load) form20(form replay.Form) load {
+	return l.with(func(l *load) { l.form, l.chunksPerRecord = form, 20 })
+}
+
+// outputs is how many outputs make up so many chunks, at least: whole rounds of those in flight.
+func (l load) outputs(chunks int) int {
+	round := l.inFlight * l.chunksPerOutput
+	return (chunks + round - 1) / round * l.inFlight
+}
+
+// subject is a Collector with a pipeline.
+type subject struct {
+	name      string
+	peers     bool // it is in the Collector with the peers
+	spansOnly bool
+	// The parts of a configuration beside the receiver. DIRECTORY stands for one.
+	processors, exporters, pipeline string
+}
+
+// receiver is what the others are compared with.
+var receiver = subject{name: "receiver alone", exporters: "{nop: }", pipeline: "exporters: [nop]"}
+
+var subjects = []subject{
+	receiver,
+	{
+		name: "raw_output", processors: "{raw_output: {max_pending: 100000}}", exporters: "{raw_output: {directory: DIRECTORY}}",
+		pipeline: "processors: [raw_output], exporters: [raw_output]",
+	},
+	{name: "fileexporter", peers: true, exporters: "{file: {path: DIRECTORY/chunks.jsonl}}", pipeline: "exporters: [file]"},
+	{
+		name: "groupbytrace", peers: true, spansOnly: true, processors: "{groupbytrace: {wait_duration: 1s, num_traces: 100000}}",
+		exporters: "{nop: }", pipeline: "processors: [groupbytrace], exporters: [nop]",
+	},
+}
+
+// config is the configuration of the subject for a signal.
+func (s subject) config(signal, socket, directory string) string {
+	return fmt.Sprintf(`yaml:
+receivers: {otlp: {protocols: {grpc: {endpoint: %q, transport: unix, max_recv_msg_size_mib: 64}}}}
+processors: %s
+exporters: %s
+service: {pipelines: {%s: {receivers: [otlp], %s}}}
+`, socket, cmp.Or(s.processors, "{}"), strings.ReplaceAll(s.exporters, "DIRECTORY", directory), signal, s.pipeline)
+}

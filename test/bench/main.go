@@ -1,0 +1,58 @@
+// Command bench measures what recording raw output costs a Collector, beside what receiving it costs and beside what others
+// do with the same chunks. `make bench-e2e` builds what it needs and runs it.
+//
+// Each case is a load. Each subject is a Collector with a pipeline. In each round every subject gets the case's load once, one
+// subject after the other, so that what disturbs the machine disturbs all of them alike; the table has the medians of the
+// rounds. A ratio is one to the receiver alone in the same round. Nothing here is a test: the numbers are of one machine.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	var p places
+	flag.StringVar(&p.ours, "collector", "", "the `path` of the Collector that make build leaves")
+	flag.StringVar(&p.peers, "peers", "", "the `path` of the Collector with the peers")
+	rounds := flag.Int("rounds", 3, "how often each subject gets each case")
+	chunks := flag.Int("chunks", 400_000, "chunks a run, or as many more as the case needs")
+	only := flag.String("cases", ".", "a regular expression: the `cases` to run")
+	flag.Parse()
+	wanted, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	if p.scratch, err = os.MkdirTemp("", "rawoutput-bench"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(p.scratch)
+	fmt.Print(head)
+	for _, c := range cases {
+		if !wanted.MatchString(c.name) {
+			continue
+		}
+		results, err := measure(ctx, p, c, *rounds, *chunks)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		print(os.Stdout, c, results)
+	}
+	return nil
+}
+
+// places are the paths that a run needs.
+type places struct{ ours, peers, scratch string }
