@@ -22,7 +22,7 @@ type telemetry struct {
 	directory metric.RecordOption
 	byReason  map[dropReason]metric.AddOption
 
-	dropped, syncsFailed, upkeepFailed tally.Tally
+	dropped, syncsFailed, suffixes, upkeepFailed tally.Tally
 }
 
 var (
@@ -96,6 +96,13 @@ func (t *telemetry) SyncFailed(err error) {
 	t.builder.ExporterRawOutputFsyncFailures.Add(context.Background(), 1)
 	if total, report := t.syncsFailed.Add(1); report {
 		t.logger.Warn("What was written may not be safe; new files are made", zap.Int64("fsync_failures", total), zap.Error(err))
+	}
+}
+
+// TookSuffix logs why a file does not have the usual name.
+func (t *telemetry) TookSuffix(path string, reason error) {
+	if _, report := t.suffixes.Add(1); report {
+		t.logger.Info("A raw-output file got a suffix", zap.String("file", path), zap.Error(reason))
 	}
 }
 

@@ -38,6 +38,7 @@ func usually() Options {
 
 // spy remembers what it is told.
 type spy struct {
+	took                                                         []error // the reasons for a suffix
 	mu                                                           sync.Mutex
 	open, mostOpen, writes, syncs, syncsFailed, rolledBack, torn int
 	tornBytes, free                                              int64
@@ -50,13 +51,14 @@ func (s *spy) count(n *int, by int) {
 	s.mostOpen = max(s.mostOpen, s.open)
 }
 
-func (s *spy) Opened(n int)         { s.count(&s.open, n) }
-func (s *spy) Wrote(time.Duration)  { s.count(&s.writes, 1) }
-func (s *spy) Synced(time.Duration) { s.count(&s.syncs, 1) }
-func (s *spy) SyncFailed(error)     { s.count(&s.syncsFailed, 1) }
-func (s *spy) RolledBack()          { s.count(&s.rolledBack, 1) }
-func (s *spy) TornTail(bytes int64) { s.tornBytes += bytes; s.count(&s.torn, 1) }
-func (s *spy) Free(bytes int64)     { s.free = bytes }
+func (s *spy) Opened(n int)                         { s.count(&s.open, n) }
+func (s *spy) Wrote(time.Duration)                  { s.count(&s.writes, 1) }
+func (s *spy) Synced(time.Duration)                 { s.count(&s.syncs, 1) }
+func (s *spy) SyncFailed(error)                     { s.count(&s.syncsFailed, 1) }
+func (s *spy) TookSuffix(path string, reason error) { s.took = append(s.took, reason) }
+func (s *spy) RolledBack()                          { s.count(&s.rolledBack, 1) }
+func (s *spy) TornTail(bytes int64)                 { s.tornBytes += bytes; s.count(&s.torn, 1) }
+func (s *spy) Free(bytes int64)                     { s.free = bytes }
 
 // writerIn returns a writer to a directory of the machine. It is closed with the test.
 func writerIn(t *testing.T, directory string) *Writer {

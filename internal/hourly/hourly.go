@@ -43,6 +43,8 @@ type Observer interface {
 	Synced(time.Duration)
 	// SyncFailed says that what was written may not be safe.
 	SyncFailed(error)
+	// TookSuffix says that a file was opened whose name has a suffix, and why.
+	TookSuffix(path string, reason error)
 	// RolledBack says that what a failed write left was cut off.
 	RolledBack()
 	// TornTail says that a torn line was cut off, which had so many bytes.

@@ -15,7 +15,7 @@ import (
 // fileOf returns the open file of a key, or opens one.
 func (w *Writer) fileOf(key Key, now time.Time) (*openFile, error) {
 	if file, ok := w.open[key]; ok {
-		if w.isOurs(file, now) {
+		if w.isStillOurs(file, now) {
 			file.used = now
 			return file, nil
 		}
@@ -34,8 +34,8 @@ func (w *Writer) fileOf(key Key, now time.Time) (*openFile, error) {
 	return file, nil
 }
 
-// isOurs reports whether to go on with an open file: nobody moved it away, and nobody else wrote to it.
-func (w *Writer) isOurs(file *openFile, now time.Time) bool {
+// isStillOurs reports whether to go on with an open file: nobody moved it away, and nobody else wrote to it.
+func (w *Writer) isStillOurs(file *openFile, now time.Time) bool {
 	if now.Sub(file.checked) >= everySecond {
 		if is, err := w.disk.Is(file.path, file.File); err != nil || !is {
 			return false
@@ -90,31 +90,44 @@ func (w *Writer) openIn(key Key) (*openFile, error) {
 	if made {
 		w.noteUnsynced(".", aDirectory)
 	}
-	locks, err := w.disk.Locks(key.Hour)
-	if err != nil {
-		return nil, err
+	file, err := w.openUsual(key)
+	if !errors.Is(err, errTaken) {
+		return file, err
 	}
-	if locks && !w.suffixed {
-		file, err := w.take(path.Join(key.Hour, layout.Name{PID: key.PID}.String()), byLock)
-		if !errors.Is(err, errTaken) {
-			return file, err
-		}
-	}
-	file, err := w.take(w.suffixedPath(key), byName)
-	if errors.Is(err, errTaken) { // nobody should, but somebody did
+	reason := err
+	if file, err = w.take(w.suffixedPath(key), byName); errors.Is(err, errTaken) { // nobody should, but somebody did
 		w.suffix = layout.NewSuffix()
 		file, err = w.take(w.suffixedPath(key), byName)
 	}
+	if err == nil {
+		w.observer.TookSuffix(file.path, reason)
+	}
 	return file, err
+}
+
+// openUsual opens the file with the usual name, or fails with errTaken.
+func (w *Writer) openUsual(key Key) (*openFile, error) {
+	if w.suffixed {
+		return nil, taken(errSyncFailed)
+	}
+	switch locks, err := w.disk.Locks(key.Hour); {
+	case err != nil:
+		return nil, err
+	case !locks:
+		return nil, taken(errNoLocks)
+	}
+	return w.take(path.Join(key.Hour, layout.Name{PID: key.PID}.String()), byLock)
 }
 
 func (w *Writer) suffixedPath(key Key) string {
 	return path.Join(key.Hour, layout.Name{PID: key.PID, Suffix: w.suffix}.String())
 }
 
-// errTaken says that another name is to be taken; errSomebodyElse and errMayBeLive are among the reasons.
+// errTaken says that another name is to be taken. The others are reasons, but for errMoved.
 var (
-	errTaken        = errors.New("the name is taken")
+	errTaken        = errors.New("the usual name can't be had")
+	errNoLocks      = errors.New("the file system is not known to keep locks")
+	errSyncFailed   = errors.New("an fsync failed")
 	errSomebodyElse = errors.New("somebody else writes to the file")
 	errMayBeLive    = errors.New("somebody else made the file and changed it lately")
 	errMoved        = errors.New("the file was moved away again and again")

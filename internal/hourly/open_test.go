@@ -79,6 +79,8 @@ func TestTakenNames(t *testing.T) {
 				assert.Equal(t, test.content, d.Content(file))
 				assert.Equal(t, "a\nb\n", d.Content(suffixed(t, d, hour)))
 				assert.Zero(t, f.spy.torn)
+				require.Len(t, f.spy.took, 1, "it says why")
+				assert.ErrorIs(t, f.spy.took[0], errTaken)
 			})
 		})
 	}

@@ -128,6 +128,7 @@ func TestOriginalHook(t *testing.T) {
 	require.Len(t, files, 2)
 	assert.Regexp(t, `/raw-77-[a-z2-7]{13}\.jsonl$`, files[0])
 	assert.Equal(t, map[string]int{"ours": 1, "the hook's": 1}, linesOf(t, p.directory))
+	assert.Contains(t, c.Log(), "A raw-output file got a suffix")
 }
 
 // TestTwoExportersOfOneDirectory lets two exporters write to one directory at once: they share its file. If they would make
