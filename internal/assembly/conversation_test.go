@@ -298,8 +298,19 @@ func checkInvariants(t *testing.T, table *Table) {
 	checkWaits(t, table)
 	checkBytes(t, table)
 	checkRequests(t, table)
+	for _, w := range table.ends {
+		checkEnd(t, table, w)
+	}
 	for _, o := range table.outputs {
 		checkSequence(t, o)
+	}
+}
+
+// must fails the test where something is not as it must be. It costs nothing where it is: tables are checked often.
+func must(t *testing.T, is bool, what string) {
+	if !is {
+		t.Helper()
+		t.Fatal("not so: " + what)
 	}
 }
 
@@ -310,16 +321,16 @@ func checkRecent(t *testing.T, table *Table) {
 	var order uint64
 	for e := table.recent.Front(); e != nil; e = e.Next() {
 		h := e.Value.(holder)
-		require.Same(t, e, h.hold().recent)
-		require.False(t, h.hold().touched.Before(touched))
+		must(t, h.hold().recent == e, "it knows its place in the list")
+		must(t, !h.hold().touched.Before(touched), "the least recently updated is first, by the clock")
 		touched = h.hold().touched
 		switch h := h.(type) {
 		case *output:
-			require.Same(t, h, table.outputs[h.key])
-			require.Greater(t, h.order, order)
+			must(t, table.outputs[h.key] == h, "an output in the list is in the map")
+			must(t, h.order > order, "the least recently updated is first, by number")
 			order = h.order
 		case *requestEnd:
-			require.Same(t, h, table.ends[h.key])
+			must(t, table.ends[h.key] == h, "a request end in the list is in the map")
 		}
 	}
 }
@@ -329,19 +340,24 @@ func checkWaits(t *testing.T, table *Table) {
 	t.Helper()
 	want := len(table.ends)
 	for _, o := range table.outputs {
-		require.Equal(t, o.finalEnd != 0, o.waits != nil)
-		if o.finalEnd != 0 {
-			want++
-		}
+		must(t, (o.finalEnd != 0) == (o.waits != nil), "an output waits where its final chunk came")
+		want += count(o.waits != nil)
 	}
-	require.Equal(t, want, table.waits.Len())
+	must(t, table.waits.Len() == want, "those wait that have to, and no others")
 	var since time.Time
 	for e := table.waits.Front(); e != nil; e = e.Next() {
 		h := e.Value.(holder).hold()
-		require.Same(t, e, h.waits)
-		require.False(t, h.waitingSince.Before(since))
+		must(t, h.waits == e, "it knows its place among those that wait")
+		must(t, !h.waitingSince.Before(since), "who waits longest is first")
 		since = h.waitingSince
 	}
+}
+
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // checkBytes checks that the bytes are those of all that is held, to the last one.
@@ -349,16 +365,16 @@ func checkBytes(t *testing.T, table *Table) {
 	t.Helper()
 	bytes, users := int64(0), map[*origin]int{}
 	for _, o := range table.outputs {
-		require.Equal(t, o.measure(), o.size)
+		must(t, o.size == o.measure(), "an output counts for what it takes")
 		bytes += o.size
 		users[o.origin]++
 	}
 	for _, w := range table.ends {
-		require.Positive(t, w.size)
+		must(t, w.size > 0, "a request end counts")
 		bytes += w.size
 	}
 	for o, n := range users {
-		require.Equal(t, n, o.users)
+		must(t, o.users == n, "an origin has as many users as there are outputs that began in it")
 		bytes += o.size
 	}
 	require.Equal(t, bytes, table.Bytes())
@@ -369,59 +385,53 @@ func checkRequests(t *testing.T, table *Table) {
 	t.Helper()
 	outputs := 0
 	for _, siblings := range table.requests {
+		must(t, len(siblings) > 0, "a request has outputs")
 		outputs += len(siblings)
 	}
-	require.Equal(t, len(table.outputs), outputs)
+	must(t, outputs == len(table.outputs), "each output is in its request once")
 	for _, o := range table.outputs {
-		require.Same(t, o, table.requests[o.key.requestKey][o.slot])
-		if w := table.ends[o.key.requestKey]; w != nil && o.startedAt <= w.at {
-			require.Same(t, w, o.awaitedBy)
-		} else {
-			require.Nil(t, o.awaitedBy)
+		must(t, table.requests[o.key.requestKey][o.slot] == o, "an output knows its place in its request")
+		w := table.ends[o.key.requestKey]
+		if w != nil && o.startedAt > w.at {
+			w = nil
+		}
+		must(t, o.awaitedBy == w, "an end waits for the outputs that began no later, and for no others")
+	}
+}
+
+// checkEnd checks that a request end that waits has something to wait for.
+func checkEnd(t *testing.T, table *Table, w *requestEnd) {
+	t.Helper()
+	unmet := 0
+	for index, met := range w.met {
+		unmet += count(!met)
+		if o := table.outputs[outputKey{w.key, uint32(index)}]; !met && o != nil && o.awaitedBy == w {
+			must(t, o.next < w.counts[index] && o.finalEnd == 0, "a count that is met is known to be")
 		}
 	}
-	for key, w := range table.ends {
-		unmet := 0
-		for index, met := range w.met {
-			if !met {
-				unmet++
-				if o := table.outputs[outputKey{key, uint32(index)}]; o != nil && o.awaitedBy == w {
-					require.Less(t, o.next, w.counts[index])
-					require.Zero(t, o.finalEnd)
-				}
-			}
-		}
-		require.Equal(t, unmet, w.unmet)
-		require.Positive(t, w.unmet, "else it would not wait")
-	}
+	must(t, unmet == w.unmet, "unmet counts are counted")
+	must(t, unmet > 0, "an end with nothing to wait for does not wait")
 }
 
 // checkSequence checks that the chunks that wait are beyond a hole and in order, and that all are counted.
 func checkSequence(t *testing.T, o *output) {
 	t.Helper()
-	require.LessOrEqual(t, o.base, o.next)
-	at, chunks, bytes := o.next, o.next-o.base, int64(0)
+	must(t, o.next >= o.base, "chunks are counted from the base on")
+	must(t, o.next > o.base || len(o.waiting) > 0, "an output has chunks")
+	at, chunks, bytes, first := o.next, o.next-o.base, int64(0), o.base
 	for i, a := range o.waiting {
-		if i == 0 {
-			require.Greater(t, a.first, at, "else it would not wait")
-		}
-		require.GreaterOrEqual(t, a.first, at)
+		must(t, a.first > at || i > 0 && a.first == at, "who waits is in order, and beyond a hole")
 		at = a.end()
 		chunks += uint32(len(a.chunk.Frames))
 		bytes += a.size
 	}
-	require.Equal(t, chunks, o.chunks)
-	require.Equal(t, bytes, o.aheadBytes)
-	require.Equal(t, at, o.end())
-	require.LessOrEqual(t, at, uint32(contract.MaxIndex))
-	require.False(t, o.isFinished)
-	if o.finalEnd != 0 {
-		require.Equal(t, at, o.finalEnd)
-		require.NotEmpty(t, o.waiting)
+	if o.next == o.base {
+		first = o.waiting[0].first
 	}
-	if o.next > o.base {
-		require.Equal(t, o.base, o.first)
-	} else {
-		require.Equal(t, o.waiting[0].first, o.first)
-	}
+	must(t, first == o.first, "the lowest index that came is known")
+	must(t, chunks == o.chunks, "the chunks that came are counted")
+	must(t, bytes == o.aheadBytes, "what waits is counted")
+	must(t, at == o.end() && at <= contract.MaxIndex, "no index is beyond what the contract allows")
+	must(t, !o.isFinished, "what is finished has ended")
+	must(t, o.finalEnd == 0 || o.finalEnd == at && len(o.waiting) > 0, "the final chunk is the last one, and waits")
 }

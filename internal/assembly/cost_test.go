@@ -18,10 +18,16 @@ type server struct {
 	table    *Table
 	from     *From
 	requests []string
-	chunk    chunk.Chunk
+	chunk    chunk.Chunk // numbered or not
 	turn     int
 	now      time.Time
 }
+
+// forms are the ways to send chunks in order.
+var forms = []struct {
+	name     string
+	numbered bool
+}{{"unnumbered", false}, {"numbered", true}}
 
 func newServer(inFlight int) *server {
 	c := begin(Options{Outputs: inFlight, Bytes: 1 << 40, OutputBytes: 1 << 30})
@@ -36,9 +42,12 @@ func newServer(inFlight int) *server {
 // say adds the next request's chunk.
 func (s *server) say() {
 	s.chunk.RequestID = s.requests[s.turn]
-	s.turn = (s.turn + 1) % len(s.requests)
 	s.chunk.Time++
 	s.table.Add(s.from, signal.Trace{}, &s.chunk, s.now)
+	if s.turn++; s.turn == len(s.requests) {
+		s.turn = 0
+		s.chunk.Index++
+	}
 }
 
 func (s *server) sayAll(times int) {
@@ -50,21 +59,31 @@ func (s *server) sayAll(times int) {
 // Adding a chunk to an output in flight allocates nothing but room for it, which grows ever more rarely.
 func TestAddAllocates(t *testing.T) {
 	const inFlight, before, chunks = 8, 1000, 500
-	s := newServer(inFlight)
-	s.sayAll(before)
-	perChunk := testing.AllocsPerRun(1, func() { s.sayAll(chunks) }) / (inFlight * chunks)
-	t.Logf("%.4f allocations a chunk, between the %d. and the %d. of an output", perChunk, before, before+chunks)
-	assert.Less(t, perChunk, 0.01)
+	for _, form := range forms {
+		t.Run(form.name, func(t *testing.T) {
+			s := newServer(inFlight)
+			s.chunk.Numbered = form.numbered
+			s.sayAll(before)
+			perChunk := testing.AllocsPerRun(1, func() { s.sayAll(chunks) }) / (inFlight * chunks)
+			t.Logf("%.4f allocations a chunk, between the %d. and the %d. of an output", perChunk, before, before+chunks)
+			assert.Less(t, perChunk, 0.01)
+		})
+	}
 }
 
 // While there is room, it allocates nothing at all.
 func TestAddWithRoomAllocatesNothing(t *testing.T) {
-	s := newServer(8)
-	s.sayAll(1)
-	for _, o := range s.table.outputs {
-		o.joined, o.ends, o.tokens = make([]byte, 0, 1<<20), make([]uint32, 0, 1<<16), make([]uint32, 0, 1<<16)
+	for _, form := range forms {
+		t.Run(form.name, func(t *testing.T) {
+			s := newServer(8)
+			s.chunk.Numbered = form.numbered
+			s.sayAll(1)
+			for _, o := range s.table.outputs {
+				o.joined, o.ends, o.tokens = make([]byte, 0, 1<<20), make([]uint32, 0, 1<<16), make([]uint32, 0, 1<<16)
+			}
+			assert.Zero(t, testing.AllocsPerRun(1000, s.say))
+		})
 	}
-	assert.Zero(t, testing.AllocsPerRun(1000, s.say))
 }
 
 // TestBytesAgainstTheHeap: what a table says that it takes must be about what it takes, or its limit is none.
@@ -94,13 +113,46 @@ func heap() int64 {
 
 func BenchmarkAdd(b *testing.B) {
 	for _, inFlight := range []int{64, 4096, 50_000} {
-		b.Run(fmt.Sprintf("%d in flight", inFlight), func(b *testing.B) {
-			s := newServer(inFlight)
-			s.sayAll(10)
+		for _, form := range forms {
+			b.Run(fmt.Sprintf("%d in flight/%s", inFlight, form.name), func(b *testing.B) {
+				s := newServer(inFlight)
+				s.chunk.Numbered = form.numbered
+				s.sayAll(10)
+				b.ReportAllocs()
+				for b.Loop() {
+					s.say()
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkAddInDisorder is an output of 10,000 chunks in the worst of orders, and in one as networks make it.
+func BenchmarkAddInDisorder(b *testing.B) {
+	const chunks = 10_000
+	for _, order := range []struct {
+		name  string
+		index func(i uint32) uint32
+	}{
+		{"backwards", func(i uint32) uint32 { return chunks - 1 - i }},
+		{"each second one later", func(i uint32) uint32 { return i*2%chunks + i*2/chunks }},
+		{"blocks of 16 backwards", func(i uint32) uint32 { return i ^ 15 }},
+	} {
+		b.Run(order.name, func(b *testing.B) {
+			s := newServer(1)
+			c := chunkOf("r", " token").tokens(1234).number(0)
 			b.ReportAllocs()
 			for b.Loop() {
-				s.say()
+				for i := range uint32(chunks) {
+					c.Index = order.index(i)
+					c.IsFinal = c.Index == chunks-1
+					s.table.Add(s.from, signal.Trace{}, &c.Chunk, s.now)
+				}
+				if ended, _ := s.table.TakeEnded(); len(ended) != 1 || ended[0].Cause != Finished {
+					b.Fatal("it has all of its chunks, and must end")
+				}
 			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*chunks), "ns/chunk")
 		})
 	}
 }

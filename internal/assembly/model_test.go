@@ -191,7 +191,8 @@ func TestTableAgainstModel(t *testing.T) {
 	for seed := range uint64(conversations) {
 		speaker := &speaker{Rand: rand.New(rand.NewPCG(seed, 0)), frameBytes: 8}
 		limits := unlimited
-		limits.Outputs = 1 + int(seed%20) // 18 different outputs are spoken of
+		limits.Outputs = 1 + int(seed%20)    // 18 different outputs are spoken of
+		limits.Remembered = 10 * int(seed%2) // what ended before means nothing to chunks without numbers
 		c, m := begin(limits), &model{mostOutputs: limits.Outputs}
 		for range stepsEach {
 			s := speaker.step(c.second + 1)

@@ -53,8 +53,8 @@ type output struct {
 	isFinished bool   // its final chunk was absorbed
 	finalAt    uint64 // the time of that
 	keepsTimes bool
-	during     span // of all chunks, also of those before base
-	previous   span // of the output of the same key before: a chunk timed in it is late
+	during     span  // of all chunks
+	earlier    spans // of the outputs of the same key before
 	awaitedBy  *requestEnd
 	expected   uint32 // the index after its last chunk, where a request end told
 	chunks     uint32 // that came
@@ -75,7 +75,7 @@ const (
 func (o *output) judge(c *chunk.Chunk) (first uint32, outcome Outcome) {
 	first = o.end()
 	if c.Numbered {
-		if first = c.Index; o.previous.has(c.Time) {
+		if first = c.Index; o.base == 0 && o.earlier.has(c.Time) { // else judge tells by the index
 			return first, Late
 		}
 	}
@@ -173,10 +173,10 @@ func (o *output) measure() int64 {
 func (o *output) past(e *Ended) past {
 	during := o.during
 	during.cover(span{e.finishedAt, e.finishedAt})
-	if o.first > o.base {
-		during.from = 0
+	return past{
+		during: during, earlier: o.earlier, finishedAt: e.finishedAt,
+		base: o.base, first: o.first, next: o.next, goesOn: e.Cause == Evicted || e.Cause == Idle,
 	}
-	return past{during: during, finishedAt: e.finishedAt, next: o.next, goesOn: e.Cause == Evicted || e.Cause == Idle}
 }
 
 // missing returns how many chunks are known to be missing.

@@ -2,6 +2,7 @@ package assembly
 
 import (
 	"hash/maphash"
+	"slices"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -22,29 +23,68 @@ func (s *span) cover(other span) {
 	s.from, s.to = min(s.from, other.from), max(s.to, other.to)
 }
 
+// spans are times of outputs with one key that ended before each other.
+type spans []span
+
+// mostSpans is how many are kept apart. Beyond it the earliest become one: nothing is forgotten, but what lies between.
+const mostSpans = 4
+
+func (s spans) has(at uint64) bool {
+	return slices.ContainsFunc(s, func(it span) bool { return it.has(at) })
+}
+
+// and returns the spans with a later one.
+func (s spans) and(later span) spans {
+	all := append(slices.Clone(s), later)
+	if len(all) > mostSpans {
+		all[1].cover(all[0])
+		all = all[1:]
+	}
+	return all
+}
+
 // past is what is remembered of an output that ended.
 type past struct {
-	// during has the times of its chunks and of its end. Where its first chunks never came, it begins with 1970: nobody
-	// knows when the output did.
-	during     span
+	during     span  // the times of its chunks and of its end
+	earlier    spans // of those of its key before
 	finishedAt uint64
-	next       uint32 // the index after its last chunk
+	base       uint32 // the index of its first chunk,
+	first      uint32 // of the first one that came,
+	next       uint32 // and the one after its last chunk
 	// goesOn says that a limit or the clock ended it, and not the server: more of it may come.
 	goesOn bool
 }
 
-// isLate reports whether a numbered chunk belongs to the output that ended.
-func (p *past) isLate(c *chunk.Chunk) bool { return !p.continuedBy(c) && p.during.has(c.Time) }
+// isKnown reports whether there was an output.
+func (p *past) isKnown() bool { return p.during != span{} }
+
+// isLate reports whether a numbered chunk belongs to the output that ended, or to one before.
+func (p *past) isLate(c *chunk.Chunk) bool {
+	return !p.continuedBy(c) && (p.during.has(c.Time) || p.earlier.has(c.Time) || p.misses(c))
+}
+
+// misses reports whether a chunk is one of the first, which did not come. Nobody knows when the output began.
+func (p *past) misses(c *chunk.Chunk) bool {
+	return p.base <= c.Index && c.Index < p.first && c.Time <= p.during.to
+}
 
 // continuedBy reports whether a numbered chunk goes on where the output was cut.
 func (p *past) continuedBy(c *chunk.Chunk) bool { return p.goesOn && c.Index >= p.next }
+
+// spans returns when the output was in flight, and those before.
+func (p *past) spans() spans {
+	if !p.isKnown() {
+		return nil
+	}
+	return p.earlier.and(p.during)
+}
 
 // meets reports whether the output had all of its chunks when its request ended.
 func (p *past) meets(count uint32, requestEnd uint64) bool {
 	switch {
 	case p.goesOn:
 		return p.next >= count
-	case p.during.from > requestEnd:
+	case !p.isKnown() || p.during.from > requestEnd:
 		return false // it was another request of that id
 	default:
 		return p.next == count || p.finishedAt >= requestEnd

@@ -41,11 +41,6 @@ func (w *requestEnd) counted(index uint32) uint32 {
 	return 0
 }
 
-// endOf is how outputs of the request end.
-func (w *requestEnd) endOf(ofSender bool) Ended {
-	return Ended{Cause: RequestEnd, OfSender: ofSender, reason: w.reason, finishedAt: w.at}
-}
-
 // meet says that all chunks of an output came.
 func (w *requestEnd) meet(index uint32) {
 	if uint64(index) < uint64(len(w.met)) && !w.met[index] {
@@ -143,17 +138,24 @@ func (t *Table) takeEffect(w *requestEnd, ofSender bool) {
 
 // endOutputs ends the outputs of a request, from the least to the most recently updated.
 func (t *Table) endOutputs(w *requestEnd, ofSender bool) {
-	outputs := slices.Clone(t.requests[w.key])
-	slices.SortFunc(outputs, func(a, b *output) int { return cmp.Compare(a.order, b.order) })
-	for _, o := range outputs {
-		if o.awaitedBy == w {
-			o.awaitedBy = nil
+	var ending []*output
+	for _, o := range t.requests[w.key] {
+		ends := w.ends(o)
+		if ends || o.awaitedBy == w {
+			o.awaitedBy = nil // a later end of that id that waits is another request's
+		}
+		if ends {
+			ending = append(ending, o)
 		}
 	}
-	for _, o := range outputs {
-		if t.outputs[o.key] == o && w.ends(o) { // the end of another may have ended it
-			o.expected = max(o.expected, w.counted(o.key.index))
-			t.end(o, w.endOf(ofSender))
-		}
+	slices.SortFunc(ending, func(a, b *output) int { return cmp.Compare(a.order, b.order) })
+	for _, o := range ending {
+		t.endBy(w, o, ofSender)
 	}
+}
+
+// endBy ends an output of a request that ended.
+func (t *Table) endBy(w *requestEnd, o *output, ofSender bool) {
+	o.expected = max(o.expected, w.counted(o.key.index))
+	t.end(o, Ended{Cause: RequestEnd, OfSender: ofSender, reason: w.reason, finishedAt: w.at})
 }

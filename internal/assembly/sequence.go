@@ -54,7 +54,7 @@ func (s *sequence) judge(first, end uint32, isFinal bool) Outcome {
 	case end <= s.base:
 		return Late // the output that this one goes on with had it
 	case first < s.next:
-		return duplicateIf(s.cuts.has(first, end, s.next))
+		return duplicateIf(s.cuts.has(first, end))
 	}
 	at := s.find(first)
 	switch {
@@ -62,7 +62,7 @@ func (s *sequence) judge(first, end uint32, isFinal bool) Outcome {
 		return duplicateIf(s.waiting[at].first == first && s.waiting[at].end() == end)
 	case at > 0 && s.waiting[at-1].end() > first:
 		return Conflicting
-	case s.finalEnd != 0 && (isFinal || end > s.finalEnd):
+	case s.finalEnd != 0 && end > s.finalEnd:
 		return Conflicting
 	case isFinal && end < s.end():
 		return Conflicting
@@ -124,25 +124,17 @@ func (c *cuts) add(first, n uint32) {
 	c.last = run{first, n}
 }
 
-// has reports whether there was a record of the chunks from first to end but end. next is where the last record ended.
-func (c *cuts) has(first, end, next uint32) bool {
+// has reports whether there was a record of the chunks from first, which came, to end but end.
+func (c *cuts) has(first, end uint32) bool {
 	r := c.last
 	if first < r.first {
 		i := sort.Search(len(c.earlier), func(i int) bool { return c.earlier[i].first > first })
 		if i == 0 {
 			return false
 		}
-		r, next = c.earlier[i-1], c.startOf(i)
+		r = c.earlier[i-1]
 	}
-	return end-first == r.each && (first-r.first)%r.each == 0 && end <= next
-}
-
-// startOf returns where the i-th run begins.
-func (c *cuts) startOf(i int) uint32 {
-	if i < len(c.earlier) {
-		return c.earlier[i].first
-	}
-	return c.last.first
+	return end-first == r.each && (first-r.first)%r.each == 0
 }
 
 func (c *cuts) size() int64 { return int64(cap(c.earlier)) * int64(unsafe.Sizeof(run{})) }

@@ -162,11 +162,9 @@ func (t *Table) recallFor(key outputKey, c *chunk.Chunk) past {
 
 // begin adds an output. Where that is one too many, another is evicted, at the time of the chunk that it begins with.
 func (t *Table) begin(key outputKey, from *From, trace signal.Trace, c *chunk.Chunk, before past, now time.Time) *output {
-	o := &output{key: key, trace: trace, startedAt: c.StartedAt, keepsTimes: t.options.FrameTimes}
+	o := &output{key: key, trace: trace, startedAt: c.StartedAt, keepsTimes: t.options.FrameTimes, earlier: before.spans()}
 	if before.continuedBy(c) {
-		o.base, o.next, o.during = before.next, before.next, before.during
-	} else {
-		o.previous = before.during
+		o.base, o.next = before.next, before.next
 	}
 	o.first = o.next
 	if c.Numbered {
@@ -217,8 +215,9 @@ func (t *Table) evictLeastRecent(at uint64) {
 func (t *Table) conclude(h holder, e Ended) {
 	switch h := h.(type) {
 	case *output:
-		if w := h.awaitedBy; w != nil && h.next >= w.counted(h.key.index) {
-			e = w.endOf(e.OfSender) // it has all of its chunks, and waits only for others
+		if w := h.awaitedBy; w != nil && (e.Cause == Idle || h.next >= w.counted(h.key.index)) {
+			t.endBy(w, h, e.OfSender) // it waits only for others, or for too long
+			return
 		}
 		t.end(h, e)
 	case *requestEnd:

@@ -33,6 +33,9 @@ func (c *Chunk) Clone() *Chunk {
 
 // cloneFrames copies the frames into one piece of memory.
 func cloneFrames(frames []string) []string {
+	if len(frames) == 1 { // which a join would give back as it is
+		return []string{strings.Clone(frames[0])}
+	}
 	joined := strings.Join(frames, "")
 	clones := make([]string, len(frames))
 	for i, frame := range frames {

@@ -2,7 +2,10 @@ package rawoutputprocessor
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,7 +73,7 @@ func TestGapTimeout(t *testing.T) {
 		time.Sleep(20*time.Second - 1)
 		synctest.Wait()
 		assert.Empty(t, f.next.texts(t))
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		assert.Equal(t, []string{"ad"}, f.next.texts(t))
 		assert.Contains(t, f.next.lines(t)[0], `"finished_at":"2026-11-04T05:12:33.123459+00:00"`, "the time of the final chunk")
@@ -167,4 +170,43 @@ func TestRequestEndsAreBounded(t *testing.T) {
 	f.shutdown(t)
 	assert.Equal(t, 0, f.total(t, bytesMetric))
 	assert.Empty(t, metrictest.NonZero(t, f.telemetry, recordsMetric))
+}
+
+// However many senders send a numbered stream, in whatever order and some of it twice, the records are those of the stream in
+// order.
+func TestManySenders(t *testing.T) {
+	const outputs, chunksEach, senders = 50, 20, 8
+	var inOrder []event
+	for i := range outputs {
+		for index := range int64(chunksEach) {
+			text := fmt.Sprintf("%d.%d ", i, index)
+			if index == chunksEach-1 {
+				inOrder = append(inOrder, numbered(index, final(fmt.Sprint(i), text)))
+			} else {
+				inOrder = append(inOrder, numbered(index, chunkOf(fmt.Sprint(i), text)))
+			}
+		}
+	}
+	ordered := newFixture(t, nil)
+	require.NoError(t, ordered.ConsumeLogs(t.Context(), batch(inOrder...)))
+	ordered.shutdown(t)
+
+	random := rand.New(rand.NewPCG(1, 2))
+	sent := append(slices.Clone(inOrder), inOrder[:len(inOrder)/3]...) // some twice
+	random.Shuffle(len(sent), func(i, j int) { sent[i], sent[j] = sent[j], sent[i] })
+	f := newFixture(t, nil)
+	var wg sync.WaitGroup
+	for events := range slices.Chunk(sent, len(sent)/senders+1) {
+		wg.Go(func() {
+			for some := range slices.Chunk(events, 7) {
+				assert.NoError(t, f.ConsumeLogs(t.Context(), batch(some...)))
+			}
+		})
+	}
+	wg.Wait()
+	assert.Equal(t, outputs*chunksEach, f.nonZero(t, chunksMetric)["accepted"])
+	assert.Equal(t, len(sent), f.total(t, chunksMetric))
+	assert.Equal(t, 0, f.total(t, pendingMetric))
+	f.shutdown(t)
+	assert.ElementsMatch(t, ordered.next.lines(t), f.next.lines(t))
 }
