@@ -365,3 +365,22 @@ func TestEmitterRefused(t *testing.T) {
 	stop(t, c)
 	checkGenerated(t, p.directory, "taken", 10, 30)
 }
+
+// TestEmittersDoc sends the record that docs/emitters.md shows, as it is shown.
+func TestEmittersDoc(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join(root, "docs/emitters.md"))
+	require.NoError(t, err)
+	record := regexp.MustCompile("(?s)```json\n(.*?)```").FindSubmatch(doc)
+	require.NotNil(t, record)
+	p := oneOverHTTP(t)
+	c := start(t, []string{configOverHTTP(p)})
+	body := fmt.Sprintf(`{"resourceLogs":[{"scopeLogs":[{"logRecords":[%s]}]}]}`, record[1])
+	response, err := http.Post("http://"+p.address+"/v1/logs", "application/json", strings.NewReader(body))
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	stop(t, c)
+	line := content(t, p.directory)
+	assert.Contains(t, line, `"started_at":"2026-11-04T05:12:33.123456+00:00"`)
+	assert.Contains(t, line, `"frames":["He","y"],"frames_consistent":false,"token_ids":[17176,1038]`, "the first chunk is missing")
+}

@@ -155,7 +155,7 @@ class Feeder:
         while done:
             one = done.popleft()
             if isinstance(one, Output):
-                entries += self._take(one)
+                entries += self._take_rest(one)
             else:
                 entries.append(_end(one))
         return entries
@@ -169,20 +169,25 @@ class Feeder:
 
     @staticmethod
     def _take(output: Output) -> list[_Entry]:
-        """Takes what an output has. Its thread may append meanwhile; that stays for the next time, and so does closing,
-        which is set after its chunk was appended."""
+        """Takes what is on an output's list. Its thread may append meanwhile; that stays for the next time."""
         entries: list[_Entry] = []
         pending = output.pending
-        closing = output.closing
-        while n := min(len(pending), MOST_IN_ENTRY * FIELDS):
-            items = pending[:n]
-            del pending[:n]
+        while items := pending[: MOST_IN_ENTRY * FIELDS]:
+            del pending[: len(items)]
             output.time = items[-FIELDS + 1]
-            is_last = closing is not None and not pending
-            entries.append((
-                "chunks", str(output.request_id), output.index, items, output.opening, closing if is_last else None,
-            ))
+            entries.append(("chunks", str(output.request_id), output.index, items, output.opening, None))
             output.opening = None
+        return entries
+
+    def _take_rest(self, output: Output) -> list[_Entry]:
+        """Takes what is left of an output that has ended."""
+        entries = self._take(output)
+        if output.closing is not None:
+            chunk, after = output.closing
+            kind, request_id, index, items, opening, _ = entries.pop() if entries else (
+                "chunks", str(output.request_id), output.index, [], output.opening, None,
+            )
+            entries.append((kind, request_id, index, [*items, *chunk], opening, after))
         return entries
 
     # Handing over

@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from time import time_ns
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 logger = logging.getLogger("rawoutput_emitter")
 
@@ -46,6 +46,14 @@ class Chunk(Protocol):
     def streaming(self) -> bool: ...
 
 
+class Closing(NamedTuple):
+    """The last chunk of an output that has ended, and what goes with it. It is not on the output's list: it is set at once, so
+    that the feeder sees all of it or nothing."""
+
+    chunk: tuple[int, int, str, Any]  # as on the list
+    after: tuple[Any, ...]  # full text, aborted, streaming, disagg_request_id, is_final
+
+
 class Output:
     """One output that has begun. Only the thread that calls the hook changes it, but for `pending`, whose beginning the
     feeder takes away, and what is below it, which is the feeder's."""
@@ -57,7 +65,7 @@ class Output:
         self.index = chunk.output_index
         self.next = 0  # the index of its next chunk
         self.last = chunk
-        self.closing: tuple[Any, ...] | None = None  # text, aborted, streaming, disagg_request_id, is_final
+        self.closing: Closing | None = None
         self.pending: list[Any] = []
         self.opening: tuple[Any, ...] | None = flags_of(chunk)  # until it was sent
         self.time = time_ns()  # of the last chunk that was taken
@@ -128,9 +136,11 @@ class Intake:
         final = chunk.is_final
         units = len(chunk.text_diff) + len(chunk.token_ids_diff) + (len(chunk.text or "") if final else 0)
         if self._has_room(units, final):
-            output.pending.extend((output.next - 1, time_ns(), chunk.text_diff, chunk.token_ids_diff))
+            item = output.next - 1, time_ns(), chunk.text_diff, chunk.token_ids_diff
             if final:
-                output.closing = (chunk.text, *flags_of(chunk), True)
+                output.closing = Closing(item, (chunk.text, *flags_of(chunk), True))
+            else:
+                output.pending.extend(item)
         else:
             self.count_dropped(1)
         if final:
@@ -148,12 +158,12 @@ class Intake:
         return ends and all(self._take_reserve() < self._reserve_limit for _ in range(n))
 
     def _end(self, output: Output) -> None:
-        outputs = self.requests[output.request_id]
-        del outputs[output.index]
+        outputs = self.requests.get(output.request_id, {})  # none where it was forgotten just now
+        outputs.pop(output.index, None)
         if outputs:
             self.counts.setdefault(output.request_id, {})[output.index] = output.next
         else:
-            del self.requests[output.request_id]
+            self.requests.pop(output.request_id, None)
             self.counts.pop(output.request_id, None)
 
     def end_request(self, request_id: Any, reason: Any) -> None:
@@ -173,13 +183,12 @@ class Intake:
         index, last = output.next, output.last
         output.next = index + 1
         if self._has_room(len(last.text or ""), ends=True):
-            output.pending.extend((index, time_ns(), "", ()))
-            output.closing = (last.text, *flags_of(last), False)
+            output.closing = Closing((index, time_ns(), "", ()), (last.text, *flags_of(last), False))
         else:
             self.count_dropped(1)
 
     def _take_at_once(self, output: Output) -> None:
-        if output.pending:  # so that as many wait here as there are tickets
+        if output.pending or output.closing:  # so that as many wait here as there are tickets
             self.done.append(output)
 
     def count_dropped(self, chunks: int) -> None:

@@ -82,10 +82,11 @@ def test_finished_outputs_count_in_the_end_of_their_request() -> None:
     take(chunk(index=0, text="later", full="xlater"))
     intake.end_request(1, "gone")
     finished, second, first, end = intake.done
-    assert isinstance(finished, Output) and finished.closing == ("", False, True, None, True)
+    assert isinstance(finished, Output) and finished.closing and finished.closing.after == ("", False, True, None, True)
     assert isinstance(second, Output) and second.index == 2, "from the least to the most recently updated"
-    assert isinstance(first, Output) and first.closing == ("xlater", False, True, None, False)
-    assert first.pending[-FIELDS::2] == [2, ""], "one more chunk, for the text"
+    assert isinstance(first, Output) and first.closing and first.closing.after == ("xlater", False, True, None, False)
+    assert first.closing.chunk[::2] == (2, ""), "one more chunk, for the text"
+    assert indexes(first) == [0, 1]
     assert isinstance(end, RequestEnd) and end.counts == {0: 3, 1: 2, 2: 3}
     assert not intake.requests and not intake.counts
 
