@@ -38,6 +38,8 @@ type rawOutputExporter[T any] struct {
 
 	stopping     context.Context // done when no attempt may wait any more
 	stop         context.CancelCauseFunc
+	ending       context.Context // done when no attempt may begin any more
+	end          context.CancelCauseFunc
 	gate         gate.Gate
 	host         component.Host
 	started      bool
@@ -58,6 +60,7 @@ func newExporter[T any](cfg *Config, set exporter.Settings, sig signal.Signal[T]
 		encoders: sync.Pool{New: func() any { return newEncoder(cfg) }},
 	}
 	e.stopping, e.stop = context.WithCancelCause(context.Background())
+	e.ending, e.end = context.WithCancelCause(context.Background())
 	return e, nil
 }
 
@@ -116,8 +119,7 @@ func (e *rawOutputExporter[T]) prepare() error {
 			e.cfg.Directory, err)
 	}
 	if err != nil && e.cfg.RetryOnStart {
-		e.logger.Warn("Nothing can be written yet", zap.Error(err))
-		e.health.report(e.host, err)
+		e.health.report(e.host, e.logger, err)
 		return nil
 	}
 	if err == nil && disk.OthersMayWrite(e.cfg.Directory) {
@@ -184,14 +186,29 @@ func (e *rawOutputExporter[T]) Shutdown(ctx context.Context) error {
 }
 
 func (e *rawOutputExporter[T]) shutdown(ctx context.Context) error {
-	defer e.release(e.cfg)
+	ctx, cancel := context.WithTimeout(ctx, shutdownPatience)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { e.end(errStopped) })()
 	e.stop(errStopped)
-	err := e.gate.Close(ctx)
+	errInside := e.gate.Close(ctx)
+	var errComponent error
 	if e.started {
-		err = errors.Join(err, e.component.Shutdown(ctx))
+		errComponent = gate.WaitFor(ctx, lastMoment, func() error { return e.component.Shutdown(ctx) })
 	}
-	return err
+	errFiles := gate.WaitFor(ctx, lastMoment, func() error {
+		e.release(e.cfg)
+		return nil
+	})
+	return errors.Join(errInside, errComponent, errFiles)
 }
+
+const (
+	// shutdownPatience is how long Shutdown waits for the disk: with that of the processor, less than orchestrators wait
+	// before they kill. What is not written by then is dropped.
+	shutdownPatience = 10 * time.Second
+	// lastMoment is how much longer it waits then for what is under way.
+	lastMoment = time.Second
+)
 
 // drop counts records that are lost, and logs a warning with the first and every 1000th.
 func (e *rawOutputExporter[T]) drop(n int, reason dropReason, err error) {
@@ -205,20 +222,23 @@ func (e *rawOutputExporter[T]) drop(n int, reason dropReason, err error) {
 	}
 }
 
-// health tells the Collector of failures to write, and when they are over.
+// health tells the Collector, and its log, of failures to write, and when they are over.
 type health struct {
 	mu     sync.Mutex
 	failed bool
 }
 
-func (h *health) report(host component.Host, err error) {
+// report reports what came of an attempt, if it is another thing than before.
+func (h *health) report(host component.Host, logger *zap.Logger, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case err != nil && !h.failed:
 		componentstatus.ReportStatus(host, componentstatus.NewRecoverableErrorEvent(err))
+		logger.Warn("Raw-output records can't be written", zap.Error(err))
 	case err == nil && h.failed:
 		componentstatus.ReportStatus(host, componentstatus.NewEvent(componentstatus.StatusOK))
+		logger.Info("Raw-output records are written again")
 	}
 	h.failed = err != nil
 }

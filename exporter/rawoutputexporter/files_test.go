@@ -155,7 +155,7 @@ func TestRetryOnStart(t *testing.T) {
 		cfg.RetryOnStart = true
 		cfg.RetryOnFailure.Enabled = false
 	})
-	assert.Equal(t, 1, f.logs.FilterMessage("Nothing can be written yet").Len())
+	assert.Equal(t, 1, f.logs.FilterMessage("Raw-output records can't be written").Len())
 	require.NoError(t, f.ConsumeLogs(t.Context(), batch(recordOf("1", "a"))))
 	assert.Equal(t, map[string]int{"io_error": 1}, f.dropped(t))
 	require.NoError(t, os.Remove(obstacle))

@@ -48,11 +48,6 @@ func (e *rawOutputExporter[T]) write(ctx context.Context, hours []*hour) {
 	} else {
 		e.attempt(hours)
 	}
-	var failure error
-	for _, h := range hours {
-		failure = cmp.Or(failure, h.err)
-	}
-	e.health.report(e.host, failure)
 }
 
 // errNotWritten says that there is something to try again. What it failed with does not reach the retries: it might be an
@@ -81,8 +76,14 @@ func (e *rawOutputExporter[T]) retry(ctx context.Context, hours []*hour) {
 // attempt writes the lines of each hour, and returns the hours to try again. One that may have been written is not among
 // them: its lines might be there twice.
 func (e *rawOutputExporter[T]) attempt(hours []*hour) (again []*hour) {
+	var failure error
 	for _, h := range hours {
+		if e.ending.Err() != nil {
+			h.err = cmp.Or(h.err, errStopped)
+			continue
+		}
 		h.err = e.files.writer.Append(h.key, h.lines)
+		failure = cmp.Or(failure, h.err)
 		switch {
 		case h.err == nil:
 			e.telemetry.addWritten(h.records, len(h.lines))
@@ -90,12 +91,13 @@ func (e *rawOutputExporter[T]) attempt(hours []*hour) (again []*hour) {
 			again = append(again, h)
 		}
 	}
+	e.health.report(e.host, e.logger, failure)
 	return again
 }
 
 // givenUpBecause is why records are lost whose last attempt failed with err.
 func (e *rawOutputExporter[T]) givenUpBecause(err error) dropReason {
-	if e.cfg.RetryOnFailure.Enabled && e.stopping.Err() != nil {
+	if errors.Is(err, errStopped) || e.cfg.RetryOnFailure.Enabled && e.stopping.Err() != nil {
 		return atShutdown
 	}
 	return reasonOf(err)

@@ -1,9 +1,11 @@
-// Package gate lets a component's Shutdown wait for the calls that are still inside it, and keeps later ones out.
+// Package gate lets a component's Shutdown wait for the calls that are still inside it, and keeps later ones out; and it
+// bounds what Shutdown waits for.
 package gate // import "github.com/otel-rawoutput/rawoutput/internal/gate"
 
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Gate counts the calls inside. The zero value is open.
@@ -62,4 +64,24 @@ func (g *Gate) Close(ctx context.Context) error {
 		return g.leftInside(ctx)
 	}
 	return nil
+}
+
+// WaitFor waits for f, and returns its error. Where the context ends before, f gets a grace to return all the same; after that
+// WaitFor returns the context's error, and f goes on by itself.
+func WaitFor(ctx context.Context, grace time.Duration, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return context.Cause(ctx)
+	}
 }

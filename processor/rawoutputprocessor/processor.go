@@ -233,10 +233,14 @@ func (p *rawOutputProcessor[T]) shutdown(ctx context.Context) error {
 	defer cancelInside()
 	defer context.AfterFunc(inside, func() { p.endAttempts(errStopped) })()
 	errInside := p.gate.Close(inside)
-	errLoops := waitFor(inside, p.loops.Wait)
-	errFlush := waitFor(ctx, func() {
+	errLoops := gate.WaitFor(inside, lastMoment, func() error {
+		p.loops.Wait()
+		return nil
+	})
+	errFlush := gate.WaitFor(ctx, lastMoment, func() error {
 		p.flush(ctx)
 		p.outbox.close(ctx)
+		return nil
 	})
 	return errors.Join(errInside, errLoops, errFlush)
 }
@@ -261,29 +265,6 @@ func (p *rawOutputProcessor[T]) flush(ctx context.Context) {
 			more = t.Flush(flushedAtOnce, now)
 			p.stopped = !more
 		}))
-	}
-}
-
-// waitFor waits for f to return, or returns the context's error if that takes too long: to a last moment after the context
-// ended.
-func waitFor(ctx context.Context, f func()) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f()
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-	}
-	timer := time.NewTimer(lastMoment)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-timer.C:
-		return context.Cause(ctx)
 	}
 }
 
