@@ -80,7 +80,8 @@ type RetentionConfig struct {
 	// MaxBytes is how many bytes all files have together at the most.
 	MaxBytes int64 `mapstructure:"max_bytes"`
 
-	// MinFreeBytes are to stay free on the disk. Where removing files is not enough, nothing is written.
+	// MinFreeBytes stay free on the disk: nothing is written that would leave less, and files are removed while there is a
+	// little more, a tenth of it and 1 GiB at the most.
 	MinFreeBytes int64 `mapstructure:"min_free_bytes"`
 
 	// prevent unkeyed literal initialization
@@ -176,6 +177,7 @@ const (
 	mostOpenFiles      = 4096
 	leastFsyncInterval = 10 * time.Millisecond
 	leastAge           = time.Minute
+	mostFreeBytes      = 1 << 60 // more than a disk has
 )
 
 func (cfg *Config) validateFiles() error {
@@ -212,8 +214,9 @@ func (r *RetentionConfig) validate() error {
 	if r.MaxBytes < 0 {
 		errs = append(errs, fmt.Errorf("retention.max_bytes is %d: it must be 0 (no limit) or above", r.MaxBytes))
 	}
-	if r.MinFreeBytes < 0 {
-		errs = append(errs, fmt.Errorf("retention.min_free_bytes is %d: it must be 0 (no limit) or above", r.MinFreeBytes))
+	if r.MinFreeBytes < 0 || r.MinFreeBytes > mostFreeBytes {
+		errs = append(errs, fmt.Errorf("retention.min_free_bytes is %d: it must be 0 (no limit) or above, and at most %d",
+			r.MinFreeBytes, int64(mostFreeBytes)))
 	}
 	return errors.Join(errs...)
 }

@@ -66,6 +66,7 @@ func TestConfig(t *testing.T) {
 		"short_age":             {err: "retention.max_age is 59s: it must be 0 (for ever) or at least 1m0s"},
 		"negative_bytes":        {err: "retention.max_bytes is -1: it must be 0 (no limit) or above"},
 		"negative_free_bytes":   {err: "retention.min_free_bytes is -1: it must be 0 (no limit) or above"},
+		"too_many_free_bytes":   {err: "retention.min_free_bytes is 9223372036854775807: it must be 0 (no limit) or above, and at most 1152921504606846976"},
 		"unknown_retention":     {err: "max_files"},
 		"other_compression":     {err: `compression is "gzip": it must be one of ["none" "zstd"]`},
 		"shrinking":             {err: "retry_on_failure.multiplier is 0.5: it must be at least 1"},

@@ -131,7 +131,7 @@ func TestLogsAndTracesShare(t *testing.T) {
 	assert.Equal(t, map[string]int{"malformed": 2}, f.dropped(t))
 	assert.Equal(t, 2, f.total(t, writtenMetric))
 	assert.Equal(t, 0, f.logs.Len(), "the second one has nothing to add")
-	assert.NotContains(t, inUse.byConfig, f.cfg, "nothing stays behind")
+	assert.NotContains(t, sharedInUse.byKey, f.cfg, "nothing stays behind")
 }
 
 // What can't be written is tried again while the caller's patience lasts.
@@ -400,7 +400,7 @@ func TestStartFailsInTheQueue(t *testing.T) {
 	f := create(t, func(cfg *Config) { cfg.QueueConfig.GetOrInsertDefault().StorageID = &missing })
 	require.ErrorContains(t, f.Start(t.Context(), f.host), "no storage client extension found")
 	f.shutdown(t)
-	assert.NotContains(t, inUse.byConfig, f.cfg)
+	assert.NotContains(t, sharedInUse.byKey, f.cfg)
 }
 
 func TestShutdown(t *testing.T) {

@@ -17,7 +17,6 @@ type files struct {
 	directory string // absolute
 	settings  fileSettings
 	start     sync.Once
-	users     int // guarded by filesInUse.mu
 }
 
 // fileSettings are what exporters of one directory must agree on.
@@ -27,10 +26,7 @@ type fileSettings struct {
 }
 
 // filesInUse has the files of each directory that exporters write to that are not shut down.
-var filesInUse = struct {
-	mu          sync.Mutex
-	byDirectory map[string]*files
-}{byDirectory: map[string]*files{}}
+var filesInUse inUse[string, *files]
 
 // acquireFiles returns the files of the configured directory. They must be released. The metrics are those of the first
 // exporter; where they are read they add up.
@@ -43,29 +39,45 @@ func acquireFiles(cfg *Config, t *telemetry) (*files, error) {
 	if err != nil {
 		return nil, err
 	}
-	filesInUse.mu.Lock()
-	defer filesInUse.mu.Unlock()
-	f, ok := filesInUse.byDirectory[directory]
-	if !ok {
-		f = newFiles(disk.At(directory), settings, t)
+	f, err := filesInUse.acquire(directory, func() (*files, error) {
+		f := newFiles(disk.At(directory), settings, t)
 		f.directory = directory
-		filesInUse.byDirectory[directory] = f
+		return f, nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	if f.settings != settings {
+		filesInUse.release(directory)
 		return nil, fmt.Errorf("directory is %q: another raw_output exporter writes there with other permissions, max_open_files, fsync, "+
 			"retention or compression; it must have the same, or another directory", cfg.Directory)
 	}
-	f.users++
 	return f, nil
 }
 
 func newFiles(d disk.FS, settings fileSettings, t *telemetry) *files {
+	keeper := upkeep.New(d, settings.keeping, t)
 	return &files{
-		writer:   hourly.NewWriter(d, settings.writing, t),
-		keeper:   upkeep.New(d, settings.keeping, t),
+		writer:   hourly.NewWriter(d, settings.writing, fileObserver{t, keeper}),
+		keeper:   keeper,
 		settings: settings,
 	}
 }
+
+// fileObserver counts what happens to the files, and has the keeper make room before the writer has none.
+type fileObserver struct {
+	*telemetry
+	keeper *upkeep.Keeper
+}
+
+var _ hourly.Observer = fileObserver{}
+
+func (o fileObserver) Free(bytes int64) {
+	o.telemetry.Free(bytes)
+	o.keeper.Free(bytes)
+}
+
+func (o fileObserver) Refused(bytes int64) { o.keeper.MakeRoom(bytes) }
 
 func (cfg *Config) fileSettings() (fileSettings, error) {
 	permissions, err := cfg.permissions()
@@ -102,20 +114,8 @@ func (f *files) begin() {
 
 // release undoes one acquireFiles. The last one closes the files.
 func (f *files) release() {
-	if f.forget() {
+	if filesInUse.release(f.directory) {
 		f.keeper.Close()
 		f.writer.Close()
 	}
-}
-
-// forget reports whether that was the last exporter.
-func (f *files) forget() bool {
-	filesInUse.mu.Lock()
-	defer filesInUse.mu.Unlock()
-	f.users--
-	if f.users > 0 {
-		return false
-	}
-	delete(filesInUse.byDirectory, f.directory)
-	return true
 }

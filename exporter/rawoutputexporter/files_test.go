@@ -107,16 +107,38 @@ func TestNothingButTooLarge(t *testing.T) {
 
 // The disk is full before it is full.
 func TestMinFreeBytes(t *testing.T) {
-	f := newFixture(t, func(cfg *Config) {
+	f := create(t, func(cfg *Config) {
 		cfg.Retention.MinFreeBytes = 1000
 		cfg.RetryOnFailure.Enabled = false
 	})
 	f.disk.Capacity = 1000 + int64(len(line("1", "a")))
+	require.NoError(t, f.Start(t.Context(), f.host))
 	require.NoError(t, f.ConsumeLogs(t.Context(), batch(recordOf("1", "a"))))
 	require.NoError(t, f.ConsumeLogs(t.Context(), batch(recordOf("2", "b"))))
 	assert.Equal(t, line("1", "a"), f.disk.content(theHour))
 	assert.Equal(t, map[string]int{"disk_full": 1}, f.dropped(t))
 	f.shutdown(t)
+}
+
+// Before records are refused for want of free bytes, old files of ours go.
+func TestMinFreeBytesOfOldFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := create(t, func(cfg *Config) { cfg.Retention.MinFreeBytes = 1000 })
+		for i := range 9 {
+			old := time.Now().Add(time.Duration(i-100) * time.Hour)
+			f.disk.Append(fmt.Sprintf("1999-12-01T0%d/raw-1-abcdefghij234.jsonl", i), strings.Repeat("x", 999)+"\n", old)
+		}
+		f.disk.Capacity = 9*1000 + 5000
+		require.NoError(t, f.Start(t.Context(), f.host))
+		time.Sleep(5 * time.Second)
+		f.disk.Append("of another program", strings.Repeat("x", 4000), time.Now())
+		require.NoError(t, f.ConsumeLogs(t.Context(), batch(recordOf("1", "a"))))
+		assert.Equal(t, line("1", "a"), f.disk.content(theHour))
+		assert.Empty(t, f.dropped(t))
+		assert.Len(t, f.disk.Directories(), 8+1, "the oldest is gone")
+		assert.NotContains(t, f.disk.Directories(), "1999-12-01T00")
+		f.shutdown(t)
+	})
 }
 
 // Two exporters with one directory share its files; with other settings there would be two.
@@ -143,8 +165,8 @@ func TestTwoExportersOfOneDirectory(t *testing.T) {
 	_, err := createLogs(t.Context(), second.settings(), cfg)
 	require.ErrorContains(t, err, fmt.Sprintf("directory is %q: another raw_output exporter writes there with other permissions", directory))
 	second.shutdown(t)
-	assert.Empty(t, filesInUse.byDirectory, "nothing stays behind")
-	assert.Empty(t, inUse.byConfig)
+	assert.Empty(t, filesInUse.byKey, "nothing stays behind")
+	assert.Empty(t, sharedInUse.byKey)
 }
 
 func TestRetryOnStart(t *testing.T) {

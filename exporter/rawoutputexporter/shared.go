@@ -14,30 +14,15 @@ type shared struct {
 	telemetry *telemetry
 	announced sync.Once
 	openToAll sync.Once // the warning that others may write to the directory
-	users     int       // guarded by inUse.mu
 }
 
-// inUse has what is shared, for each configuration with exporters that are not shut down. The Collector gives the exporters
-// of one component the same configuration.
-var inUse = struct {
-	mu       sync.Mutex
-	byConfig map[component.Config]*shared
-}{byConfig: map[component.Config]*shared{}}
+// sharedInUse has what is shared, for each configuration with exporters that are not shut down. The Collector gives the
+// exporters of one component the same configuration.
+var sharedInUse inUse[component.Config, *shared]
 
 // acquire returns what the exporters of the configuration share. Each of them must release it.
 func acquire(cfg *Config, set exporter.Settings) (*shared, error) {
-	inUse.mu.Lock()
-	defer inUse.mu.Unlock()
-	s, ok := inUse.byConfig[cfg]
-	if !ok {
-		var err error
-		if s, err = newShared(cfg, set); err != nil {
-			return nil, err
-		}
-		inUse.byConfig[cfg] = s
-	}
-	s.users++
-	return s, nil
+	return sharedInUse.acquire(cfg, func() (*shared, error) { return newShared(cfg, set) })
 }
 
 func newShared(cfg *Config, set exporter.Settings) (*shared, error) {
@@ -55,19 +40,7 @@ func newShared(cfg *Config, set exporter.Settings) (*shared, error) {
 
 // release undoes one acquire.
 func (s *shared) release(cfg *Config) {
-	if s.forget(cfg) && s.files != nil {
+	if sharedInUse.release(cfg) && s.files != nil {
 		s.files.release()
 	}
-}
-
-// forget reports whether that was the last exporter of the configuration.
-func (s *shared) forget(cfg *Config) bool {
-	inUse.mu.Lock()
-	defer inUse.mu.Unlock()
-	s.users--
-	if s.users > 0 {
-		return false
-	}
-	delete(inUse.byConfig, cfg)
-	return true
 }

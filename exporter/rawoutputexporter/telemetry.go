@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/otel-rawoutput/rawoutput/exporter/rawoutputexporter/internal/metadata"
-	"github.com/otel-rawoutput/rawoutput/internal/hourly"
 	"github.com/otel-rawoutput/rawoutput/internal/tally"
 	"github.com/otel-rawoutput/rawoutput/internal/upkeep"
 )
@@ -25,10 +24,7 @@ type telemetry struct {
 	dropped, syncsFailed, suffixes, upkeepFailed tally.Tally
 }
 
-var (
-	_ hourly.Observer = (*telemetry)(nil)
-	_ upkeep.Observer = (*telemetry)(nil)
-)
+var _ upkeep.Observer = (*telemetry)(nil)
 
 // newTelemetry returns the counters, each there with 0 from the start, so that an alert can be written on it.
 func newTelemetry(set component.TelemetrySettings, directory string) (*telemetry, error) {
@@ -74,7 +70,7 @@ func (t *telemetry) addDropped(records int, reason dropReason) (total int64, rep
 	return t.dropped.Add(records)
 }
 
-// What follows implements hourly.Observer and upkeep.Observer.
+// What follows implements upkeep.Observer, and hourly.Observer for fileObserver.
 
 // Opened counts open files.
 func (t *telemetry) Opened(n int) {

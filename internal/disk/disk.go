@@ -72,4 +72,7 @@ type Info struct {
 	Size     int64
 	Modified time.Time
 	Mode     fs.FileMode
+	// As far as the system tells:
+	OthersOwn bool // it belongs to another user than this process's
+	Unlinked  bool // it has no name any more, though it is open
 }

@@ -38,8 +38,8 @@ func makeAll(directory string, mode fs.FileMode) error {
 	case err != nil:
 		return err
 	}
-	if err := os.Chmod(directory, mode); err != nil {
-		return err
+	if err := permit(os.Lstat, os.Chmod, directory, mode); err != nil {
+		return errors.Join(err, os.Remove(directory))
 	}
 	return syncAbove(parent)
 }
@@ -75,10 +75,25 @@ func (s system) Mkdir(path string, mode fs.FileMode) (made bool, err error) {
 		if err != nil {
 			return err
 		}
+		if err := permit(root.Lstat, root.Chmod, path, mode); err != nil {
+			return errors.Join(err, root.Remove(path))
+		}
 		made = true
-		return root.Chmod(path, mode) // whatever the umask took away
+		return nil
 	})
 	return made, err
+}
+
+// permit gives a directory that was made its permissions, whatever the umask took away. It keeps what the directory has of the
+// one above: that files in it get its group.
+func permit(
+	lstat func(string) (fs.FileInfo, error), chmod func(string, fs.FileMode) error, directory string, mode fs.FileMode,
+) error {
+	info, err := lstat(directory)
+	if err != nil || info.Mode().Perm() == mode { // to set them again may take that away
+		return err
+	}
+	return chmod(directory, mode|info.Mode()&fs.ModeSetgid)
 }
 
 func mustBeDirectory(root *os.Root, path string) error {
@@ -107,12 +122,20 @@ func (s system) Create(path string, mode fs.FileMode) (file File, err error) {
 			return err
 		}
 		if err := created.Chmod(mode); err != nil { // whatever the umask took away
-			return errors.Join(err, created.Close())
+			return errors.Join(err, removeCreated(root, path, created), created.Close())
 		}
 		file = osFile{created}
 		return nil
 	})
 	return file, err
+}
+
+// removeCreated removes a file that was made, unless somebody replaced it.
+func removeCreated(root *os.Root, path string, created *os.File) error {
+	if is, err := isNameOf(root, path, created); err != nil || !is {
+		return err
+	}
+	return root.Remove(path)
 }
 
 func (s system) Open(path string) (file File, err error) {
@@ -251,7 +274,9 @@ func (f osFile) Stat() (Info, error) {
 }
 
 func infoOf(info fs.FileInfo) Info {
-	return Info{Name: info.Name(), Size: info.Size(), Modified: info.ModTime(), Mode: info.Mode()}
+	result := Info{Name: info.Name(), Size: info.Size(), Modified: info.ModTime(), Mode: info.Mode()}
+	result.OthersOwn, result.Unlinked = ownership(info)
+	return result
 }
 
 func (f osFile) Lock() error          { return lock(f.File) }

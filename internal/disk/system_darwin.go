@@ -12,3 +12,6 @@ func locksAreKept(directory *os.File) (bool, error) {
 	err := control(directory, func(fd int) error { return unix.Fstatfs(fd, &stat) })
 	return stat.Flags&unix.MNT_LOCAL != 0, err
 }
+
+// blockSize is the unit in which blocks are counted.
+func blockSize(stat *unix.Statfs_t) int64 { return int64(stat.Bsize) }

@@ -29,3 +29,6 @@ func locksAreKept(directory *os.File) (bool, error) {
 	err := control(directory, func(fd int) error { return unix.Fstatfs(fd, &stat) })
 	return keepLocks[uint32(stat.Type)], err
 }
+
+// blockSize is the unit in which blocks are counted; Bsize is that of transfers.
+func blockSize(stat *unix.Statfs_t) int64 { return int64(stat.Frsize) }

@@ -4,6 +4,7 @@ package disk
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 )
 
@@ -16,3 +17,5 @@ func mark(*os.File, bool) error           { return errors.ErrUnsupported }
 func marked(*os.File) bool                { return false }
 func free(string) (int64, error)          { return 0, errors.ErrUnsupported }
 func syncDirectory(*os.File) error        { return nil }
+
+func ownership(fs.FileInfo) (othersOwn, unlinked bool) { return false, false }

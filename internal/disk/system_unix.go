@@ -4,7 +4,9 @@ package disk
 
 import (
 	"errors"
+	"io/fs"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,7 +51,12 @@ func free(directory string) (int64, error) {
 	if err := retryInterrupted(func() error { return unix.Statfs(directory, &stat) }); err != nil {
 		return 0, &os.PathError{Op: "statfs", Path: directory, Err: err}
 	}
-	return int64(stat.Bavail) * int64(stat.Bsize), nil
+	return int64(stat.Bavail) * blockSize(&stat), nil
+}
+
+func ownership(info fs.FileInfo) (othersOwn, unlinked bool) {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) != os.Geteuid(), ok && stat.Nlink == 0
 }
 
 // control calls f with the descriptor, again where a signal interrupted it.

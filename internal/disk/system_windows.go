@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 
 	"golang.org/x/sys/windows"
@@ -54,3 +55,6 @@ func free(directory string) (int64, error) {
 
 // syncDirectory has nothing to do: a directory can't be synced.
 func syncDirectory(*os.File) error { return nil }
+
+// ownership is not looked into: files have owners of another kind, and keep a name while they are open.
+func ownership(fs.FileInfo) (othersOwn, unlinked bool) { return false, false }

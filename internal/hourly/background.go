@@ -37,6 +37,8 @@ func (w *Writer) run(ctx context.Context) {
 			return
 		case <-syncing:
 			w.syncAll()
+		case <-w.hurry:
+			w.syncAll()
 		case now := <-look.C:
 			w.look(now)
 		}
@@ -49,8 +51,8 @@ func (w *Writer) look(now time.Time) {
 	w.measure(now)
 	for key, file := range w.open {
 		unused := now.Sub(file.used)
-		if unused >= longIdle || unused >= idle && isOver(key.Hour, now) {
-			w.close(key)
+		if file.users == 0 && (unused >= longIdle || unused >= idle && isOver(key.Hour, now)) {
+			w.retire(file)
 		}
 	}
 }
@@ -60,16 +62,37 @@ func isOver(hour string, now time.Time) bool {
 	return !ok || !now.Before(begin.Add(time.Hour))
 }
 
-// Close makes safe what was written and closes all files. It comes after the last Append.
+// Close makes safe what was written and closes all files. It waits for each Append that has begun; one that comes later fails.
 func (w *Writer) Close() {
 	w.stop()
 	w.stopped.Wait()
-	if w.options.Sync != SyncNever {
+	w.endAppends()
+	if w.options.Sync == SyncInterval {
 		w.syncAll()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for key := range w.open {
-		w.close(key)
+	for _, file := range w.open {
+		w.retire(file)
 	}
+}
+
+// endAppends lets no Append borrow a file any more, and waits for those that did.
+func (w *Writer) endAppends() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.changed.Broadcast()
+	for w.anyInUse() {
+		w.changed.Wait()
+	}
+}
+
+func (w *Writer) anyInUse() bool {
+	for _, file := range w.open {
+		if file.users > 0 {
+			return true
+		}
+	}
+	return false
 }

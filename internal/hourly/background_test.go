@@ -52,6 +52,62 @@ func TestSync(t *testing.T) {
 	}
 }
 
+// With SyncAlways what is acknowledged survives a power cut also where somebody else made the file and its directory, and was
+// killed before he made those safe.
+func TestSyncOfWhatOthersMade(t *testing.T) {
+	for name, before := range map[string]func(d *disktest.Disk){
+		"a process that syncs never": func(d *disktest.Disk) {
+			o := usually()
+			o.Sync = SyncNever
+			killed := on(d, o)
+			require.NoError(t, killed.Append(theKey, []byte("before\n")))
+			killed.process.Kill()
+		},
+		"a process that is killed before its first sync": func(d *disktest.Disk) {
+			o := usually()
+			o.Sync = SyncAlways
+			killed := on(d, o)
+			d.SetFault(failing(disktest.Sync, disktest.SyncDirectory, disktest.Truncate))
+			require.Error(t, killed.Append(theKey, []byte("before\n")))
+			killed.process.Kill()
+			d.SetFault(nil)
+		},
+		"the original hook": func(d *disktest.Disk) { d.Append(file, "before\n", time.Now().Add(-time.Hour)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := disktest.New()
+				before(d)
+				o := usually()
+				o.Sync = SyncAlways
+				f := on(d, o)
+				defer f.Close()
+				require.NoError(t, f.Prepare())
+				f.append(t, theKey, "acknowledged\n")
+				assert.Equal(t, "before\nacknowledged\n", afterPowerCut(d, file))
+			})
+		})
+	}
+}
+
+// What a killed process left unsynced is synced with the interval, though nothing is appended.
+func TestSyncOfWhatIsAdopted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := disktest.New()
+		killed := on(d, usually())
+		killed.append(t, theKey, "before\n")
+		killed.process.Kill()
+		f := on(d, usually())
+		f.Start()
+		defer f.Close()
+		d.SetFault(failing(disktest.Write))
+		require.Error(t, f.Append(theKey, []byte("a\n")))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Equal(t, "before\n", afterPowerCut(d, file))
+	})
+}
+
 // A disk at rest is not synced.
 func TestSyncOnlyWhatIsDirty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -91,20 +147,57 @@ func TestAppendWhileSyncing(t *testing.T) {
 	})
 }
 
-// A batch of many hours does not pile up what is to be synced.
+// A batch of many hours does not pile up what is to be synced: who opens one more file waits for the background, and syncs
+// nothing himself; who writes to an open file does not wait.
 func TestUnsyncedIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := inMemory()
-		defer f.Close()
 		f.append(t, theKey, "a\n")
-		for i := len(f.unsynced); i < mostUnsynced; i++ {
-			f.noteUnsynced(fmt.Sprint("removed meanwhile ", i), aFile)
-			require.Less(t, len(f.unsynced), mostUnsynced)
-		}
-		assert.Empty(t, f.unsynced)
+		f.fillUnsynced(mostUnsynced, aFile)
+		appended := false
+		go func() { appended = f.Append(laterKey, []byte("b\n")) == nil }()
+		f.append(t, theKey, "c\n")
+		synctest.Wait()
+		assert.False(t, appended)
+		assert.LessOrEqual(t, len(f.unsynced), mostUnsynced)
+		assert.Zero(t, f.spy.syncs)
+		began := time.Now()
+		f.Start()
+		synctest.Wait()
+		assert.True(t, appended)
+		assert.Zero(t, time.Since(began), "it was asked for, and did not wait for the interval")
 		f.Close()
-		assert.Equal(t, "a\n", afterPowerCut(f.disk, file), "the directories were synced meanwhile")
+		assert.Equal(t, "a\nc\n", afterPowerCut(f.disk, file))
 	})
+}
+
+// Directories that can't be synced do not keep anybody from opening files for ever.
+func TestUnsyncedDirectoriesLeaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := inMemory()
+		f.fillUnsynced(mostUnsynced, aDirectory)
+		f.disk.SetFault(failing(disktest.SyncDirectory))
+		f.Start()
+		defer f.Close()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		f.mu.Lock()
+		assert.LessOrEqual(t, len(f.unsynced), mostUnsynced/2)
+		f.mu.Unlock()
+		began := time.Now()
+		f.append(t, theKey, "a\n")
+		f.append(t, laterKey, "b\n")
+		assert.Zero(t, time.Since(began))
+	})
+}
+
+// fillUnsynced notes paths of what was removed meanwhile, until there are so many.
+func (f *fixture) fillUnsynced(paths int, k kind) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := 0; len(f.unsynced) < paths; i++ {
+		f.noteUnsynced(fmt.Sprint("removed meanwhile ", i), k)
+	}
 }
 
 // Close makes safe what is not.
@@ -115,6 +208,21 @@ func TestCloseSyncs(t *testing.T) {
 		assert.Empty(t, afterPowerCut(f.disk, file))
 		f.Close()
 		assert.Equal(t, "a\n", afterPowerCut(f.disk, file))
+	})
+}
+
+// What comes after Close fails and opens nothing.
+func TestAppendAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := inMemory()
+		f.append(t, theKey, "a\n")
+		f.Close()
+		for _, key := range []Key{theKey, laterKey} {
+			assert.ErrorIs(t, f.Append(key, []byte("late\n")), ErrClosed)
+		}
+		assert.Equal(t, []string{file}, f.disk.Files())
+		assert.Equal(t, "a\n", f.disk.Content(file))
+		assert.Zero(t, f.process.OpenFiles())
 	})
 }
 

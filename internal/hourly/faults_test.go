@@ -49,6 +49,7 @@ func failOnce(t *testing.T, policy SyncPolicy, fault *disktest.Nth) {
 	left.append(t, theKey, "left\n")
 	left.process.Kill()
 	d.Append(file, "tor", time.Now())
+	time.Sleep(time.Millisecond)
 
 	o := usually()
 	o.Sync, o.MaxOpen = policy, 1
@@ -138,17 +139,24 @@ func TestCutFails(t *testing.T) {
 	})
 }
 
-// Where it can be cut later, it is.
+// The next start cuts it off, and until then the file is not used: somebody else might be within that line.
 func TestCutLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := inMemory()
-		defer f.Close()
 		f.disk.SetFault(failing(disktest.Write, disktest.Truncate))
 		require.ErrorIs(t, f.Append(theKey, []byte("torn.\n")), ErrUncertain)
 		f.disk.SetFault(nil)
-		f.append(t, theKey, "next\n")
+		f.append(t, theKey, "elsewhere\n")
+		f.Close()
+		assert.Equal(t, "tor", f.disk.Content(file))
+		assert.True(t, f.disk.IsMarked(file), "it is ours all the same")
+
+		time.Sleep(time.Millisecond)
+		next := on(f.disk, usually())
+		defer next.Close()
+		next.append(t, theKey, "next\n")
 		assert.Equal(t, "next\n", f.disk.Content(file))
-		assert.Equal(t, 1, f.spy.torn)
+		assert.Equal(t, 1, next.spy.torn)
 	})
 }
 
@@ -164,6 +172,7 @@ func TestFullDisk(t *testing.T) {
 			assert.Equal(t, "first\n", f.disk.Content(file))
 		}
 		assert.Equal(t, 3, f.spy.rolledBack)
+		assert.Equal(t, 4, f.spy.writes, "those that failed took their time too")
 		f.disk.Capacity = 100
 		f.append(t, theKey, "second\n")
 		assert.Equal(t, "first\nsecond\n", f.disk.Content(file))
@@ -194,7 +203,7 @@ func TestPrepareFails(t *testing.T) {
 	assert.ErrorContains(t, f.Prepare(), "how many bytes are free can't be told")
 }
 
-// A file whose sync failed is neither synced nor written to again; nor is any that is not open yet.
+// A file whose sync failed is neither synced nor written to again. Others are.
 func TestSyncFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := inMemory()
@@ -211,13 +220,13 @@ func TestSyncFails(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		f.append(t, theKey, "goes on\n")
-		f.append(t, laterKey, "elsewhere too\n")
+		f.append(t, laterKey, "another hour\n")
 		f.Close()
 		assert.Equal(t, 1, syncs)
 		assert.Equal(t, 1, f.spy.syncsFailed)
 		assert.Equal(t, "perhaps lost\n", f.disk.Content(file))
 		assert.Equal(t, "goes on\n", f.disk.Content(suffixed(t, f.disk, hour)))
-		assert.Equal(t, "elsewhere too\n", f.disk.Content(suffixed(t, f.disk, later)))
+		assert.Equal(t, "another hour\n", f.disk.Content(later+"/"+name))
 	})
 }
 
@@ -266,6 +275,147 @@ func TestSyncOfADirectoryFails(t *testing.T) {
 			synctest.Wait()
 			assert.Contains(t, afterPowerCut(f.disk, file), "b\n")
 			assert.Equal(t, []string{file}, f.disk.Files())
+		})
+	}
+}
+
+// A file that was closed and can't be opened to be synced, perhaps as too many files are open, is synced later.
+func TestSyncOfAClosedFileIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := usually()
+		o.MaxOpen = 1
+		f := on(disktest.New(), o)
+		f.Start()
+		defer f.Close()
+		f.append(t, theKey, "a\n")
+		f.append(t, laterKey, "b\n") // closes the first
+		f.disk.SetFault(failing(disktest.Open))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Empty(t, afterPowerCut(f.disk, file))
+		f.disk.SetFault(nil)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Equal(t, "a\n", afterPowerCut(f.disk, file))
+		f.append(t, theKey, "c\n")
+		assert.Equal(t, "a\nc\n", f.disk.Content(file), "nothing was lost of it")
+	})
+}
+
+// A file whose sync fails after it was closed is neither synced nor used again either, though it may be open again.
+func TestSyncOfAClosedFileFails(t *testing.T) {
+	for name, opened := range map[string]struct{ before, meanwhile bool }{
+		"closed": {}, "open again before": {before: true}, "open again meanwhile": {meanwhile: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := usually()
+				o.MaxOpen = 1
+				f := on(disktest.New(), o)
+				f.Start()
+				f.append(t, theKey, "perhaps lost\n")
+				f.append(t, laterKey, "b\n") // closes the first
+				if opened.before {
+					f.append(t, theKey, "perhaps lost too\n")
+				}
+				syncs := 0
+				f.disk.SetFault(func(call disktest.Call, path string) (func(int) int, error) {
+					if call == disktest.Sync && path == file {
+						syncs++
+						return nil, disktest.ErrFault
+					}
+					return nil, nil
+				})
+				f.disk.SetThen(func(call disktest.Call, path string) {
+					if opened.meanwhile && call == disktest.Open && path == file {
+						f.disk.SetThen(nil)
+						f.append(t, theKey, "perhaps lost too\n")
+					}
+				})
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				f.append(t, theKey, "goes on\n")
+				f.Close()
+				assert.Equal(t, 1, syncs)
+				assert.Equal(t, "goes on\n", f.disk.Content(suffixed(t, f.disk, hour)))
+			})
+		})
+	}
+}
+
+// Where more files could not be synced than are remembered, no name is used again that ever was.
+func TestManySyncsFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := inMemory()
+		defer f.Close()
+		for i := range mostAvoided + 1 {
+			f.avoid(fmt.Sprint(i), errSyncFailed)
+		}
+		f.append(t, theKey, "a\n")
+		assert.Equal(t, []string{suffixed(t, f.disk, hour)}, f.disk.Files())
+		assert.LessOrEqual(t, len(f.avoided), mostAvoided)
+	})
+}
+
+// An open file stays in use where it can't be told whether it is still the one of its name: too many files may be open.
+func TestLookingAtAFileFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := inMemory()
+		defer f.Close()
+		f.append(t, theKey, "a\n")
+		f.disk.SetFault(failing(disktest.Is, disktest.Open, disktest.Create, disktest.Mkdir))
+		time.Sleep(time.Second)
+		f.append(t, theKey, "b\n")
+		f.disk.SetFault(failing(disktest.Is, disktest.Stat))
+		assert.ErrorIs(t, f.Append(theKey, []byte("not now\n")), disktest.ErrFault)
+		f.disk.SetFault(nil)
+		assert.Equal(t, "a\nb\n", f.disk.Content(file))
+		f.disk.Move(file, "away")
+		f.append(t, theKey, "c\n")
+		assert.Equal(t, "c\n", f.disk.Content(file), "it is asked again with the next write")
+	})
+}
+
+// An empty file that somebody else made stays, though it could not be synced: he may have it open.
+func TestEmptyFileOfOthersStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := on(disktest.New(), always())
+		defer f.Close()
+		f.disk.Append(file, "", time.Now().Add(-time.Hour))
+		f.disk.SetFault(failing(disktest.Sync))
+		assert.ErrorIs(t, f.Append(theKey, []byte("a\n")), disktest.ErrFault)
+		assert.Contains(t, f.disk.Files(), file)
+	})
+}
+
+// A file that is given up is removed before its lock is free: by then another writer may have it.
+func TestRemovedWhileLocked(t *testing.T) {
+	for name, test := range map[string]struct {
+		options func(o *Options)
+		fault   disktest.Call
+	}{
+		"it could not be synced": {func(o *Options) { o.Sync = SyncAlways }, disktest.Sync},
+		"it could not be marked": {func(o *Options) { o.Recognizable = true }, disktest.Mark},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := disktest.New()
+				o := usually()
+				test.options(&o)
+				f, other := on(d, o), on(d, usually())
+				defer f.Close()
+				defer other.Close()
+				d.SetFault(failing(test.fault))
+				d.SetThen(func(call disktest.Call, path string) {
+					if call == disktest.Close && path == file {
+						d.SetThen(nil)
+						d.SetFault(nil)
+						other.append(t, theKey, "of the other\n")
+					}
+				})
+				_ = f.Append(theKey, []byte("a\n"))
+				assert.Equal(t, "of the other\n", d.Content(file))
+			})
 		})
 	}
 }

@@ -38,10 +38,10 @@ func usually() Options {
 
 // spy remembers what it is told.
 type spy struct {
-	took                                                         []error // the reasons for a suffix
 	mu                                                           sync.Mutex
+	took                                                         []error // the reasons for a suffix
 	open, mostOpen, writes, syncs, syncsFailed, rolledBack, torn int
-	tornBytes, free                                              int64
+	tornBytes, free, refused                                     int64
 }
 
 func (s *spy) count(n *int, by int) {
@@ -51,18 +51,24 @@ func (s *spy) count(n *int, by int) {
 	s.mostOpen = max(s.mostOpen, s.open)
 }
 
-func (s *spy) Opened(n int)                         { s.count(&s.open, n) }
-func (s *spy) Wrote(time.Duration)                  { s.count(&s.writes, 1) }
-func (s *spy) Synced(time.Duration)                 { s.count(&s.syncs, 1) }
-func (s *spy) SyncFailed(error)                     { s.count(&s.syncsFailed, 1) }
-func (s *spy) TookSuffix(path string, reason error) { s.took = append(s.took, reason) }
-func (s *spy) RolledBack()                          { s.count(&s.rolledBack, 1) }
-func (s *spy) TornTail(bytes int64)                 { s.tornBytes += bytes; s.count(&s.torn, 1) }
-func (s *spy) Free(bytes int64)                     { s.free = bytes }
+func (s *spy) Opened(n int)         { s.count(&s.open, n) }
+func (s *spy) Wrote(time.Duration)  { s.count(&s.writes, 1) }
+func (s *spy) Synced(time.Duration) { s.count(&s.syncs, 1) }
+func (s *spy) SyncFailed(error)     { s.count(&s.syncsFailed, 1) }
+func (s *spy) TookSuffix(path string, reason error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.took = append(s.took, reason)
+}
+func (s *spy) RolledBack()          { s.count(&s.rolledBack, 1) }
+func (s *spy) TornTail(bytes int64) { s.tornBytes += bytes; s.count(&s.torn, 1) }
+func (s *spy) Free(bytes int64)     { s.free = bytes }
+func (s *spy) Refused(bytes int64)  { s.refused = bytes }
 
 // writerIn returns a writer to a directory of the machine. It is closed with the test.
 func writerIn(t *testing.T, directory string) *Writer {
 	w := NewWriter(disk.At(directory), usually(), &spy{})
+	w.pid = pid
 	t.Cleanup(w.Close)
 	return w
 }
@@ -75,10 +81,11 @@ type fixture struct {
 	process *disktest.Process
 }
 
-// on returns a writer of a new process on a disk.
+// on returns a writer of a new process on a disk. It has the process id that most files are named by.
 func on(d *disktest.Disk, options Options) *fixture {
 	f := &fixture{spy: &spy{}, disk: d, process: d.Process()}
 	f.Writer = NewWriter(f.process, options, f.spy)
+	f.pid = pid
 	return f
 }
 

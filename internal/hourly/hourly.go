@@ -4,8 +4,8 @@
 // A call to Append writes its lines in one write or not at all: what a failed or short write left of them is cut off again,
 // and where that fails too, the error says so (ErrUncertain). No buffer outlives the call.
 //
-// What the code is about is in one file each: which file to write to (open.go), writing to it (hourly.go), making what was
-// written safe (sync.go), closing, and what is done in the background (background.go).
+// What the code is about is in one file each: writing (hourly.go), the files that are open (borrow.go), opening and making one
+// (open.go), making what was written safe (sync.go), and what is done in the background (background.go).
 package hourly // import "github.com/otel-rawoutput/rawoutput/internal/hourly"
 
 import (
@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"sync"
 	"time"
 
@@ -51,6 +52,8 @@ type Observer interface {
 	TornTail(bytes int64)
 	// Free says how many bytes can still be written.
 	Free(bytes int64)
+	// Refused says that so many bytes were not written, so that MinFree stays free.
+	Refused(bytes int64)
 }
 
 // Key names the file that lines go to: their hour (2026-11-04T05), and the process that its name speaks of.
@@ -59,45 +62,73 @@ type Key struct {
 	PID  int
 }
 
-// Writer appends to the files of one directory. It is safe for concurrent use.
+// Writer appends to the files of one directory. It is safe for concurrent use: who writes to a file, or waits for it to be
+// synced, holds up those only who write to the same file.
 type Writer struct {
 	disk     disk.FS
 	options  Options
 	observer Observer
+	pid      int       // of this process
+	began    time.Time // this life
 
-	mu       sync.Mutex // guards what is below, and every write
+	mu       sync.Mutex // guards what is below; files are opened and closed under it, but neither written nor synced
+	changed  *sync.Cond // signals that a file was given back or closed, that paths are being synced, or the writer was closed
+	closed   bool
 	open     map[Key]*openFile
-	suffix   string          // in the names of files where the usual name can't be had
-	suffixed bool            // the usual names are not used any more
-	unsynced map[string]kind // what is not open, to be synced by its path
-	free     int64           // bytes that can still be written, as of measured
+	suffix   string           // in the names of files where the usual name can't be had
+	suffixed error            // why the usual names are not used any more, if they are not
+	avoided  map[string]error // paths that are not used any more, and why
+	unsynced map[string]kind  // what is not open, to be synced by its path
+	free     int64            // bytes that can still be written, as of measured
 	measured time.Time
 
+	hurry   chan struct{} // asks for a sync before the interval is over
 	stop    func()
 	stopped sync.WaitGroup
 }
 
-// openFile is a file that is open, and locked where locks are kept.
+// openFile is a file that is open, and locked where locks are kept. Its locks are taken in this order: syncing, writing, that
+// of the Writer. Who is among its users need not fear that it is closed.
 type openFile struct {
 	disk.File
-	path    string
-	size    int64     // as we left it
+	key  Key
+	path string
+	made bool // by us, in this life
+
+	// Guarded by Writer.mu.
+	users   int
 	used    time.Time // last
-	checked time.Time // when the path was last seen to be its name
-	dirty   bool      // written to since the last sync
+	retired bool      // nobody gets it any more, and the last user closes it
+
+	writing sync.Mutex // guards what is below, and every write
+	size    int64      // as we left it
+	checked time.Time  // when the path was last seen to be its name
+	dirty   bool       // there may be something that is not safe, with SyncInterval
+	ended   bool       // nothing is appended to it any more
+
+	syncing sync.Mutex // guards what is below, and every sync, with SyncAlways
+	safe    int64      // how much of it was acknowledged
+	above   []string   // directories that are to be synced for its name to be safe
+	lost    error      // why what was behind safe is not there any more
 }
 
 // NewWriter returns a writer for a directory, which need not exist yet.
 func NewWriter(directory disk.FS, options Options, observer Observer) *Writer {
-	return &Writer{
+	w := &Writer{
 		disk:     directory,
 		options:  options,
 		observer: observer,
+		pid:      os.Getpid(),
+		began:    time.Now(),
 		open:     map[Key]*openFile{},
 		suffix:   layout.NewSuffix(),
+		avoided:  map[string]error{},
 		unsynced: map[string]kind{},
+		hurry:    make(chan struct{}, 1),
 		stop:     func() {},
 	}
+	w.changed = sync.NewCond(&w.mu)
+	return w
 }
 
 // Prepare makes the directory and checks that a file can be made in it.
@@ -124,55 +155,77 @@ var (
 	ErrUncertain = errors.New("perhaps written in part")
 	// ErrReserved says that no more bytes are free on the disk than are to stay free.
 	ErrReserved = errors.New("the disk is nearly full")
+	// ErrClosed says that the writer was closed.
+	ErrClosed = errors.New("the writer was closed")
 )
 
 // Append appends whole lines to a file, in one write. It returns when they are in the page cache, or on the disk with
 // SyncAlways.
 func (w *Writer) Append(key Key, lines []byte) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := time.Now()
-	if err := w.reserve(int64(len(lines)), now); err != nil {
+	if err := w.reserve(int64(len(lines))); err != nil {
 		return err
 	}
-	file, err := w.fileOf(key, now)
-	if err != nil {
-		return err
-	}
-	if err := w.write(file, lines); err != nil {
-		if errors.Is(err, ErrUncertain) {
-			w.close(key)
+	for {
+		file, err := w.borrow(key)
+		if err != nil {
+			return err
 		}
+		err = w.appendTo(file, lines)
+		w.giveBack(file)
+		if !errors.Is(err, errEnded) { // else another one is opened
+			return err
+		}
+	}
+}
+
+// errEnded says that nothing is appended to an open file any more.
+var errEnded = errors.New("the file is not used any more")
+
+func (w *Writer) appendTo(file *openFile, lines []byte) error {
+	end, err := w.write(file, lines)
+	if err != nil || w.options.Sync != SyncAlways {
 		return err
 	}
-	return w.written(key, file, int64(len(lines)))
+	return w.commit(file, end)
 }
 
-// write writes the lines, or leaves the file as it was.
-func (w *Writer) write(file *openFile, lines []byte) error {
-	began := time.Now()
-	written, err := file.Write(lines)
-	if err != nil {
-		return w.cutBack(file, written, err)
+// write writes the lines, or leaves the file as it was. It returns where they end.
+func (w *Writer) write(file *openFile, lines []byte) (end int64, err error) {
+	file.writing.Lock()
+	defer file.writing.Unlock()
+	if file.ended {
+		return 0, errEnded
 	}
+	began := time.Now()
+	if err := w.check(file, began); err != nil {
+		return 0, err
+	}
+	written, err := file.Write(lines)
 	w.observer.Wrote(time.Since(began))
-	return nil
+	if err != nil {
+		return 0, w.cutBack(file, int64(written), err)
+	}
+	file.size += int64(written)
+	file.dirty = true
+	return file.size, nil
 }
 
-// cutBack cuts off what a write left that failed with cause after so many bytes. If the file has another size than that
-// makes, somebody else wrote to it at the same time, and it is not cut.
-func (w *Writer) cutBack(file *openFile, written int, cause error) error {
+// cutBack cuts off what a write left behind the end of the file that failed with cause after so many bytes. If the file has
+// another size than that makes, somebody else wrote to it at the same time, and it is not cut.
+func (w *Writer) cutBack(file *openFile, written int64, cause error) error {
 	if written == 0 {
 		return cause
 	}
 	info, err := file.Stat()
-	if err == nil && info.Size != file.size+int64(written) {
+	if err == nil && info.Size != file.size+written {
 		err = errSomebodyElse
 	}
 	if err == nil {
 		err = file.Truncate(file.size)
 	}
 	if err != nil {
+		file.size += written
+		w.end(file)
 		return fmt.Errorf("%w: %w, and then %w", ErrUncertain, cause, err)
 	}
 	w.observer.RolledBack()
@@ -180,12 +233,16 @@ func (w *Writer) cutBack(file *openFile, written int, cause error) error {
 }
 
 // reserve fails where the bytes would use up what is to stay free.
-func (w *Writer) reserve(bytes int64, now time.Time) error {
-	least := w.options.MinFree + bytes
-	if now.Sub(w.measured) >= everySecond || w.options.MinFree > 0 && w.free < least {
+func (w *Writer) reserve(bytes int64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	usesUp := func() bool { return w.options.MinFree > 0 && w.free-bytes < w.options.MinFree }
+	if now.Sub(w.measured) >= everySecond || usesUp() {
 		w.measure(now)
 	}
-	if w.options.MinFree > 0 && w.free < least {
+	if usesUp() {
+		w.observer.Refused(bytes)
 		return fmt.Errorf("%w: %d bytes are free, and %d are to stay free", ErrReserved, w.free, w.options.MinFree)
 	}
 	w.free -= bytes

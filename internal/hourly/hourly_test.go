@@ -3,6 +3,7 @@ package hourly
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,8 +50,8 @@ func TestAppendMakesTheDirectory(t *testing.T) {
 	assert.Equal(t, "a\n", contentOf(t, directory, hour, name))
 }
 
-// Somebody may take away what was written, or all of it, at any time. It is noticed within a second, or when the file is
-// opened anew.
+// Somebody may take away what was written, or all of it, at any time. That a file was removed is noticed at once, that it was
+// moved within a second.
 func TestAppendAfterARemoval(t *testing.T) {
 	for _, what := range []string{".", hour, file} {
 		for _, to := range []string{"", "away"} {
@@ -62,13 +63,16 @@ func TestAppendAfterARemoval(t *testing.T) {
 						f.disk.Move(hour, "")
 					}
 					f.disk.Move(what, to)
-					f.append(t, theKey, "lost with it, or moved\n")
+					f.append(t, theKey, "moved with it, or kept\n")
 					time.Sleep(time.Second)
 					synctest.Wait()
 					f.append(t, theKey, "b\n")
-					assert.Equal(t, "b\n", f.disk.Content(file))
 					f.append(t, theKey, "c\n")
-					assert.Equal(t, "b\nc\n", f.disk.Content(file))
+					kept := "moved with it, or kept\n"
+					if what != "." && to != "" {
+						kept = ""
+					}
+					assert.Equal(t, kept+"b\nc\n", f.disk.Content(file))
 					f.Close()
 					assert.Zero(t, f.process.OpenFiles())
 				})
@@ -205,6 +209,15 @@ func TestWhichIsClosed(t *testing.T) {
 		assert.Contains(t, f.open, theKey)
 		assert.NotContains(t, f.open, laterKey)
 	})
+}
+
+// However many bytes are to stay free, it is that many.
+func TestMinFreeOfAnySize(t *testing.T) {
+	o := usually()
+	o.MinFree = math.MaxInt64
+	f := on(disktest.New(), o)
+	defer f.Close()
+	assert.ErrorIs(t, f.Append(theKey, []byte("a\n")), ErrReserved)
 }
 
 // Bytes that are to stay free stay free, whatever a batch has, and it goes on when there are more.

@@ -92,9 +92,26 @@ func (w *world) step() {
 	case dice < 97:
 		w.writers[i].Close()
 		w.start(i)
+	case dice < 98:
+		w.hook()
 	default:
 		w.move()
 	}
+}
+
+// hook lets the original hook write a line, without a lock, to the file that it has open. In the middle of it we write too. A
+// line behind a torn one is lost with that: nobody could tell.
+func (w *world) hook() {
+	if before := w.disk.Content(file); before != "" && !strings.HasSuffix(before, "\n") {
+		return
+	}
+	w.next++
+	line := fmt.Sprintf("piece %d of the hook\n", w.next)
+	w.know(line, written)
+	half := w.random.IntN(len(line))
+	w.disk.Append(file, line[:half], time.Now())
+	w.append(w.writers[w.random.IntN(2)])
+	w.disk.Append(file, line[half:], time.Now())
 }
 
 // append appends a piece, and tries again what failed for certain, as the exporter does.

@@ -12,65 +12,6 @@ import (
 	"github.com/otel-rawoutput/rawoutput/internal/tail"
 )
 
-// fileOf returns the open file of a key, or opens one.
-func (w *Writer) fileOf(key Key, now time.Time) (*openFile, error) {
-	if file, ok := w.open[key]; ok {
-		if w.isStillOurs(file, now) {
-			file.used = now
-			return file, nil
-		}
-		w.close(key)
-	}
-	if len(w.open) >= w.options.MaxOpen {
-		w.close(w.leastRecentlyUsed())
-	}
-	file, err := w.openAny(key)
-	if err != nil {
-		return nil, err
-	}
-	file.used, file.checked = now, now
-	w.open[key] = file
-	w.observer.Opened(1)
-	return file, nil
-}
-
-// isStillOurs reports whether to go on with an open file: nobody moved it away, and nobody else wrote to it.
-func (w *Writer) isStillOurs(file *openFile, now time.Time) bool {
-	if now.Sub(file.checked) >= everySecond {
-		if is, err := w.disk.Is(file.path, file.File); err != nil || !is {
-			return false
-		}
-		file.checked = now
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return false
-	}
-	if info.Size != file.size { // they may be within a line
-		_ = file.Mark(false) // it may not have one
-		w.leaveName(file.path)
-		return false
-	}
-	return true
-}
-
-// leaveName sees to it that a name is not used again where it is our own; the usual one tells by itself.
-func (w *Writer) leaveName(used string) {
-	if name, ok := layout.Parse(path.Base(used)); ok && name.Suffix == w.suffix {
-		w.suffix = layout.NewSuffix()
-	}
-}
-
-func (w *Writer) leastRecentlyUsed() (least Key) {
-	first := true
-	for key, file := range w.open {
-		if first || file.used.Before(w.open[least].used) {
-			least, first = key, false
-		}
-	}
-	return least
-}
-
 // openAny opens the first file of a key that can be had.
 func (w *Writer) openAny(key Key) (*openFile, error) {
 	file, err := w.openIn(key)
@@ -83,12 +24,8 @@ func (w *Writer) openAny(key Key) (*openFile, error) {
 }
 
 func (w *Writer) openIn(key Key) (*openFile, error) {
-	made, err := w.disk.Mkdir(key.Hour, w.options.Permissions.Directory)
-	if err != nil {
+	if _, err := w.disk.Mkdir(key.Hour, w.options.Permissions.Directory); err != nil {
 		return nil, err
-	}
-	if made {
-		w.noteUnsynced(".", aDirectory)
 	}
 	file, err := w.openUsual(key)
 	if !errors.Is(err, errTaken) {
@@ -107,8 +44,8 @@ func (w *Writer) openIn(key Key) (*openFile, error) {
 
 // openUsual opens the file with the usual name, or fails with errTaken.
 func (w *Writer) openUsual(key Key) (*openFile, error) {
-	if w.suffixed {
-		return nil, taken(errSyncFailed)
+	if w.suffixed != nil {
+		return nil, taken(w.suffixed)
 	}
 	switch locks, err := w.disk.Locks(key.Hour); {
 	case err != nil:
@@ -116,7 +53,11 @@ func (w *Writer) openUsual(key Key) (*openFile, error) {
 	case !locks:
 		return nil, taken(errNoLocks)
 	}
-	return w.take(path.Join(key.Hour, layout.Name{PID: key.PID}.String()), byLock)
+	by := byLock
+	if key.PID == w.pid {
+		by = byPID
+	}
+	return w.take(path.Join(key.Hour, layout.Name{PID: key.PID}.String()), by)
 }
 
 func (w *Writer) suffixedPath(key Key) string {
@@ -127,9 +68,11 @@ func (w *Writer) suffixedPath(key Key) string {
 var (
 	errTaken        = errors.New("the usual name can't be had")
 	errNoLocks      = errors.New("the file system is not known to keep locks")
-	errSyncFailed   = errors.New("an fsync failed")
+	errSyncFailed   = errors.New("an fsync of the file failed")
 	errSomebodyElse = errors.New("somebody else writes to the file")
-	errMayBeLive    = errors.New("somebody else made the file and changed it lately")
+	errMayBeLive    = errors.New("somebody else may be writing to the file, who changed it lately")
+	errOtherUser    = errors.New("the file belongs to another user")
+	errCompressed   = errors.New("the file has a compressed copy")
 	errMoved        = errors.New("the file was moved away again and again")
 )
 
@@ -139,7 +82,8 @@ func taken(reason error) error { return fmt.Errorf("%w: %w", errTaken, reason) }
 type right int
 
 const (
-	byLock right = iota // anybody may have used the name before
+	byLock right = iota // anybody may have used the name before, and may be using it
+	byPID               // our process id is in it: who used it before is gone
 	byName              // our suffix is in it
 )
 
@@ -148,6 +92,9 @@ const tries = 3
 
 // take opens the file of a name, or makes it, and makes sure that it is whole and nobody else's.
 func (w *Writer) take(path string, by right) (*openFile, error) {
+	if reason, ok := w.avoided[path]; ok {
+		return nil, taken(reason)
+	}
 	for range tries {
 		file, err := w.openOrCreate(path, by)
 		if err == nil || !errors.Is(err, errMoved) {
@@ -183,25 +130,27 @@ func (w *Writer) create(path string, by right) (*openFile, error) {
 		return nil, err
 	}
 	if err := w.claim(path, file, by); err != nil {
-		err = errors.Join(err, file.Close())
-		if !errors.Is(err, disk.ErrLocked) && !errors.Is(err, errMoved) { // else it is somebody's
-			err = errors.Join(err, w.disk.Remove(path))
+		if !errors.Is(err, errTaken) && !errors.Is(err, errMoved) { // it is locked
+			err = errors.Join(err, w.removeEmpty(path, file))
 		}
-		return nil, err
+		return nil, errors.Join(err, file.Close())
 	}
-	w.noteUnsynced(directoryOf(path), aDirectory)
-	return &openFile{File: file, path: path}, nil
+	return &openFile{File: file, path: path, made: true}, nil
 }
 
-// claim locks a file that we made and marks it as ours.
+// claim locks a file that we made and marks it as ours. Where it can't be marked, but has to, it is removed again.
 func (w *Writer) claim(path string, file disk.File, by right) error {
 	if err := w.lock(path, file, by); err != nil {
 		return err
 	}
-	if err := file.Mark(true); err != nil && by == byLock && w.options.Recognizable {
-		return taken(err)
+	err := file.Mark(true)
+	if err == nil || by == byName || !w.options.Recognizable {
+		return nil
 	}
-	return nil
+	if errors.Is(err, errors.ErrUnsupported) { // no file can: none with the usual name is made any more
+		w.suffixed = err
+	}
+	return taken(errors.Join(err, w.removeEmpty(path, file)))
 }
 
 // adopt makes sure of a file that was there.
@@ -213,36 +162,72 @@ func (w *Writer) adopt(path string, file disk.File, by right) (*openFile, error)
 	if err != nil {
 		return nil, err
 	}
-	if by == byLock && !file.Marked() && time.Since(info.Modified) < quiet {
-		return nil, taken(errMayBeLive)
+	if err := w.mayAppend(path, file, info, by); err != nil {
+		return nil, err
 	}
 	whole, err := tail.Whole(file, info.Size)
 	if err != nil {
 		return nil, taken(err)
 	}
 	if whole < info.Size {
-		if err := w.repair(file, whole, by); err != nil {
+		if err := w.repair(file, info, whole, by); err != nil {
 			return nil, taken(err)
 		}
 		w.observer.TornTail(info.Size - whole)
 	}
-	return &openFile{File: file, path: path, size: whole, dirty: whole < info.Size}, nil
+	return &openFile{File: file, path: path, size: whole, safe: whole, dirty: true}, nil // who wrote it may not have synced it
 }
 
-// quiet is how long a file must not have changed for nobody to be within a line of it.
-const quiet = time.Minute
-
-// repair cuts off a torn tail, where locks say that nobody is writing it.
-func (w *Writer) repair(file disk.File, whole int64, by right) error {
-	if by == byName {
-		return errSomebodyElse // we left it whole
+// mayAppend fails where another name is to be taken, though nobody has the file locked.
+func (w *Writer) mayAppend(path string, file disk.File, info disk.Info, by right) error {
+	if by != byName {
+		switch {
+		case info.OthersOwn:
+			return taken(errOtherUser)
+		case !file.Marked() && !isQuiet(info):
+			return taken(errMayBeLive)
+		}
 	}
-	return file.Truncate(whole)
+	if info.Size == 0 {
+		return nil
+	}
+	return w.mustNotBeCompressed(path)
+}
+
+// mustNotBeCompressed fails where a file has a compressed copy: a process was killed before it removed the file, which is to
+// be done yet.
+func (w *Writer) mustNotBeCompressed(file string) error {
+	name, _ := layout.Parse(path.Base(file))
+	name.Compressed = true
+	compressed, err := w.disk.Open(path.Join(directoryOf(file), name.String()))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, disk.ErrNotRegular), errors.Is(err, fs.ErrPermission):
+		return taken(errCompressed)
+	case err != nil:
+		return err
+	}
+	return errors.Join(taken(errCompressed), compressed.Close())
+}
+
+// isQuiet reports whether nobody is within a line of a file, going by its last change.
+func isQuiet(info disk.Info) bool { return time.Since(info.Modified) >= tail.Quiet }
+
+// repair cuts off a torn tail, where nobody is writing it: it is old, or left by the process that had our process id before.
+func (w *Writer) repair(file disk.File, info disk.Info, whole int64, by right) error {
+	switch {
+	case by == byName:
+		return errSomebodyElse // we left it whole
+	case isQuiet(info), by == byPID && info.Modified.Before(w.began):
+		return file.Truncate(whole)
+	}
+	return errMayBeLive
 }
 
 // lock locks a file, and makes sure that its name is still its own: it may have been removed before it was locked.
 func (w *Writer) lock(path string, file disk.File, by right) error {
-	if err := file.Lock(); errors.Is(err, disk.ErrLocked) || err != nil && by == byLock {
+	if err := file.Lock(); errors.Is(err, disk.ErrLocked) || err != nil && by != byName {
 		return taken(err)
 	}
 	switch is, err := w.disk.Is(path, file); {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otel-rawoutput/rawoutput/internal/disk/disktest"
+	"github.com/otel-rawoutput/rawoutput/internal/tail"
 )
 
 // What a process left that was killed within a write is repaired by the next one with its pid, as in a container.
@@ -20,6 +21,7 @@ func TestRepairOfOurOwn(t *testing.T) {
 		killed.process.Kill()
 		d.Append(file, "whole too\ntor", time.Now())
 
+		time.Sleep(time.Millisecond)
 		next := on(d, usually())
 		defer next.Close()
 		next.append(t, theKey, "a\n")
@@ -49,6 +51,16 @@ func TestTakenNames(t *testing.T) {
 			d.NoLocks = true
 			d.Append(file, "theirs\nhalf a li", time.Now().Add(-time.Hour))
 		}, "theirs\nhalf a li"},
+		"it belongs to another user": {func(_ *testing.T, d *disktest.Disk) {
+			d.Append(file, "theirs\n", time.Now().Add(-time.Hour))
+			d.GiveAway(file)
+		}, "theirs\n"},
+		"a process was killed before it removed what it compressed": {func(t *testing.T, d *disktest.Disk) {
+			killed := on(d, usually())
+			killed.append(t, theKey, "compressed\n")
+			killed.Close()
+			d.Append(file+".zst", "the same, compressed", time.Now())
+		}, "compressed\n"},
 		"locking fails": {func(_ *testing.T, d *disktest.Disk) {
 			d.Append(file, "theirs\nhalf a li", time.Now().Add(-time.Hour))
 			d.SetFault(func(call disktest.Call, _ string) (func(int) int, error) {
@@ -195,6 +207,102 @@ func TestSomebodyElseWritesMeanwhile(t *testing.T) {
 	})
 }
 
+// The original hook writes to a file that we made and closed, with its own process id in the name, or with ours, as it may in
+// another container. It is within a line when we want the file again.
+func TestHookInAFileOfOurs(t *testing.T) {
+	for name, id := range map[string]int{"of its pid": 1, "of our pid": pid} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := usually()
+				o.MaxOpen = 1
+				f := on(disktest.New(), o)
+				f.pid = id
+				f.append(t, theKey, "ours\n")
+				f.append(t, laterKey, "ours too\n") // the first one is closed
+				f.disk.Append(file, "half a li", time.Now())
+				f.append(t, theKey, "ours again\n")
+				f.disk.Append(file, "ne\n", time.Now())
+				f.Close()
+				assert.Equal(t, "ours\nhalf a line\n", f.disk.Content(file))
+				assert.Equal(t, "ours again\n", f.disk.Content(suffixed(t, f.disk, hour)))
+				assert.Zero(t, f.spy.torn)
+			})
+		})
+	}
+}
+
+// A file of another process id is repaired when nobody can be within that line any more, whoever made it.
+func TestRepairOfAnothersName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := disktest.New()
+		killed := on(d, usually())
+		killed.append(t, theKey, "whole\n")
+		killed.process.Kill()
+		d.Append(file, "tor", time.Now())
+		time.Sleep(tail.Quiet)
+		next := on(d, usually())
+		next.pid = 1
+		defer next.Close()
+		next.append(t, theKey, "a\n")
+		assert.Equal(t, "whole\na\n", d.Content(file))
+		assert.Equal(t, 1, next.spy.torn)
+	})
+}
+
+// Somebody writes to a file of ours after our last line: it has no mark any more when it is closed.
+func TestSomebodyElseWritesLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := inMemory()
+		f.append(t, theKey, "ours\n")
+		f.disk.Append(file, "theirs\n", time.Now())
+		f.Close()
+		assert.False(t, f.disk.IsMarked(file), "else it would be removed as if all of it were ours")
+	})
+}
+
+// Where the mark can't be taken off, the file is not used any more all the same, and it says so.
+func TestMarkStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := inMemory()
+		defer f.Close()
+		f.append(t, theKey, "ours\n")
+		f.disk.Append(file, "theirs\n", time.Now().Add(-time.Hour))
+		f.disk.SetFault(failing(disktest.Mark))
+		f.append(t, theKey, "ours too\n")
+		assert.Equal(t, "ours\ntheirs\n", f.disk.Content(file))
+		require.Len(t, f.spy.took, 1)
+		assert.ErrorIs(t, f.spy.took[0], errSomebodyElse)
+		assert.ErrorIs(t, f.spy.took[0], disktest.ErrFault)
+	})
+}
+
+// Our own name is left too where it has a compressed copy. An empty file has nothing that could be compressed twice.
+func TestCompressedCopyOfOurOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := disktest.New()
+		d.NoLocks = true
+		o := usually()
+		o.MaxOpen = 1
+		f := on(d, o)
+		defer f.Close()
+		f.append(t, theKey, "compressed\n")
+		first := suffixed(t, d, hour)
+		f.append(t, laterKey, "b\n") // the first one is closed
+		d.Append(first+".zst", "the same, compressed", time.Now())
+		f.append(t, theKey, "c\n")
+		assert.Equal(t, "compressed\n", d.Content(first))
+		assert.Len(t, d.Files(), 4)
+
+		d = disktest.New()
+		d.Append(file, "", time.Now().Add(-time.Hour))
+		d.Append(file+".zst", "earlier lines, compressed", time.Now())
+		g := on(d, usually())
+		defer g.Close()
+		g.append(t, theKey, "a\n")
+		assert.Equal(t, "a\n", d.Content(file))
+	})
+}
+
 // Files that must be told from those of others later get a suffix where they can't be marked.
 func TestRecognizable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -206,6 +314,11 @@ func TestRecognizable(t *testing.T) {
 		defer f.Close()
 		f.append(t, theKey, "a\n")
 		assert.Equal(t, []string{suffixed(t, d, hour)}, d.Files(), "nothing else is left")
+		d.SetFault(func(call disktest.Call, path string) (func(int) int, error) {
+			assert.False(t, call == disktest.Create && path == later+"/"+name, "it is known by now")
+			return nil, nil
+		})
+		f.append(t, laterKey, "a\n")
 
 		plain := on(disktest.New(), usually())
 		plain.disk.NoMarks = true

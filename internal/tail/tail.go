@@ -4,7 +4,11 @@ package tail // import "github.com/otel-rawoutput/rawoutput/internal/tail"
 import (
 	"bytes"
 	"io"
+	"time"
 )
+
+// Quiet is how long a file must not have changed for nobody to be within a line of it.
+const Quiet = time.Minute
 
 // block is how much is read at a time, in bytes: a torn line may be as long as the longest record.
 const block = 64 << 10

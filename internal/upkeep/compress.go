@@ -20,41 +20,44 @@ import (
 
 // compressAll compresses the closed files of ours, where locks keep writers away meanwhile, and removes what an earlier
 // process left when it was killed while it compressed.
-func (k *Keeper) compressAll(ctx context.Context, done *Round) {
-	k.eachHour(ctx, func(hour string) error {
-		locks, err := k.disk.Locks(hour)
-		if err != nil || !locks {
-			return err
-		}
-		return k.disk.Walk(hour, func(info disk.Info) error {
-			k.compressOne(ctx, hour, info, done)
-			return context.Cause(ctx)
-		})
+func (k *Keeper) compressAll(ctx context.Context) (done Round) {
+	k.eachHour(ctx, func(hour string) {
+		compressed, err := k.compressHour(ctx, hour)
+		done.Compressed += compressed
+		k.note(ctx, err)
 	})
+	return done
 }
 
-func (k *Keeper) compressOne(ctx context.Context, hour string, info disk.Info, done *Round) {
+func (k *Keeper) compressHour(ctx context.Context, hour string) (compressed int, err error) {
+	locks, err := k.disk.Locks(hour)
+	if err != nil || !locks {
+		return 0, err
+	}
+	err = k.disk.Walk(hour, func(info disk.Info) error {
+		if k.compressOne(ctx, hour, info) {
+			compressed++
+		}
+		return context.Cause(ctx)
+	})
+	return compressed, err
+}
+
+func (k *Keeper) compressOne(ctx context.Context, hour string, info disk.Info) (compressed bool) {
 	if !info.Mode.IsRegular() || !isClosed(info.Modified, time.Now(), true) {
-		return
+		return false
 	}
 	name, ok := layout.Parse(info.Name)
 	e := &entry{info, path.Join(hour, info.Name), hour, name}
+	var err error
 	switch {
 	case layout.IsTemporary(info.Name):
-		k.noteUnlessBusy(ctx, k.removeTemporary(e.path))
+		err = k.removeTemporary(e.path)
 	case ok && !name.Compressed:
-		compressed, err := k.compress(ctx, e)
-		if compressed {
-			done.Compressed++
-		}
-		k.noteUnlessBusy(ctx, err)
+		compressed, err = k.compress(ctx, e)
 	}
-}
-
-func (k *Keeper) noteUnlessBusy(ctx context.Context, err error) {
-	if !errors.Is(err, errBusy) {
-		k.note(ctx, err)
-	}
+	k.noteOf(ctx, e, err)
+	return compressed
 }
 
 func (k *Keeper) removeTemporary(path string) error {
@@ -87,6 +90,9 @@ func (k *Keeper) compress(ctx context.Context, e *entry) (compressed bool, err e
 	}
 	if there { // a process was killed before it removed the file
 		return false, k.disk.Remove(e.path)
+	}
+	if !k.mayFit(e.Size) {
+		return false, errNoRoom
 	}
 	err = k.compressTo(ctx, e, file, target)
 	return err == nil, err
@@ -146,7 +152,7 @@ func (k *Keeper) compressTo(ctx context.Context, e *entry, file disk.File, targe
 	if err := made.Mark(true); err != nil && target.Suffix == "" {
 		return err
 	}
-	if err := writeCompressed(ctx, made, file); err != nil {
+	if err := writeCompressed(ctx, sparing{made, k}, file); err != nil {
 		return err
 	}
 	if err := k.disk.Touch(temporary, e.Modified); err != nil { // it is as old as its lines

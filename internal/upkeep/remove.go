@@ -4,63 +4,87 @@ import (
 	"container/heap"
 	"context"
 	"errors"
-	"path"
 	"time"
 
 	"github.com/otel-rawoutput/rawoutput/internal/disk"
 )
 
-func hourOf(file string) string { return path.Dir(file) }
-
 // mostCandidates is how many files are removed in one round at the most: there may be millions.
 const mostCandidates = 10_000
 
-// removeOldest removes closed files of ours, the oldest first, until the limits are kept.
-func (k *Keeper) removeOldest(ctx context.Context, done *Round) {
-	oldest, total := k.oldest(ctx)
-	for _, e := range oldest {
-		if ctx.Err() != nil || !k.isTooMuch(e, total) {
-			return
+// removeOldest removes closed files of ours, the oldest first, until the limits are kept. It returns how many bytes were free
+// before.
+func (k *Keeper) removeOldest(ctx context.Context) (done Round, free int64) {
+	all := k.survey(ctx)
+	free = k.free()
+	excess := k.excessOf(all, free)
+	for _, e := range all.oldest {
+		if ctx.Err() != nil || !excess.has(e) {
+			break
 		}
-		err := k.remove(e)
-		if errors.Is(err, errBusy) {
+		if err := k.remove(e); err != nil {
+			k.noteOf(ctx, e, err)
 			continue
 		}
-		if err != nil {
-			k.note(ctx, err)
-			continue
-		}
-		total -= e.Size
+		excess.take(e)
 		done.Removed++
 		done.Freed += e.Size
 	}
+	return done, free
 }
 
-// isTooMuch reports whether the file must go, which is the oldest of those that take up so many bytes.
-func (k *Keeper) isTooMuch(e *entry, total int64) bool {
-	o := &k.options
-	if o.MaxAge > 0 && time.Since(e.Modified) > o.MaxAge || o.MaxBytes > 0 && total > o.MaxBytes {
-		return true
-	}
-	if o.MinFree == 0 {
-		return false
-	}
-	free, err := k.disk.Free()
-	return err == nil && free < o.MinFree
+// excess is what is left to remove in a round.
+type excess struct {
+	bytes   int64     // whatever their age
+	files   int       // at the most, if they are no more than too old
+	expired time.Time // what was last changed before is too old
 }
 
-// oldest returns the oldest closed files of ours, in order, and how many bytes all of ours take up.
-func (k *Keeper) oldest(ctx context.Context) (files []*entry, total int64) {
+// excessOf goes by the bytes that are removed, not by those that are free then: some file systems give them back later.
+func (k *Keeper) excessOf(all survey, free int64) (x excess) {
+	x.bytes = k.missing(free, all.removable)
+	if k.options.MaxBytes > 0 {
+		x.bytes = max(x.bytes, all.bytes-k.options.MaxBytes)
+	}
+	if k.options.MaxAge > 0 {
+		x.expired, x.files = time.Now().Add(-k.options.MaxAge), mostExpired(all.files)
+	}
+	return x
+}
+
+// mostExpired is how many of so many files a round removes for their age: a clock that is wrong for a minute, as it may be after
+// a boot, must not cost all.
+func mostExpired(files int) int { return 10 + files/10 }
+
+func (x *excess) has(e *entry) bool {
+	return x.bytes > 0 || x.files > 0 && e.Modified.Before(x.expired)
+}
+
+func (x *excess) take(e *entry) {
+	x.bytes -= e.Size
+	x.files--
+}
+
+// survey is what there is of our files.
+type survey struct {
+	files     int
+	bytes     int64
+	oldest    []*entry // of the closed ones, in order
+	removable int64    // the bytes of these
+}
+
+func (k *Keeper) survey(ctx context.Context) (all survey) {
 	now := time.Now()
 	var newestFirst entries
 	locks := k.locksByHour()
 	k.eachFile(ctx, func(e *entry) {
 		ours, err := k.ours(e)
 		if err != nil || !ours {
-			k.note(ctx, err)
+			k.noteOf(ctx, e, err)
 			return
 		}
-		total += e.Size
+		all.files++
+		all.bytes += e.Size
 		if !isClosed(e.Modified, now, locks(e.hour)) {
 			return
 		}
@@ -69,11 +93,13 @@ func (k *Keeper) oldest(ctx context.Context) (files []*entry, total int64) {
 			heap.Pop(&newestFirst)
 		}
 	})
-	files = make([]*entry, len(newestFirst))
-	for i := range files {
-		files[len(files)-1-i] = heap.Pop(&newestFirst).(*entry)
+	all.oldest = make([]*entry, len(newestFirst))
+	for i := range all.oldest {
+		e := heap.Pop(&newestFirst).(*entry)
+		all.oldest[len(all.oldest)-1-i] = e
+		all.removable += e.Size
 	}
-	return files, total
+	return all
 }
 
 // locksByHour returns what tells whether locks can be relied on in an hour. It asks once for files that follow each other.
@@ -94,6 +120,9 @@ func (k *Keeper) ours(e *entry) (bool, error) {
 		return true, nil
 	}
 	file, err := k.disk.Open(e.path)
+	if errors.Is(err, disk.ErrNotRegular) { // it was replaced meanwhile
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}

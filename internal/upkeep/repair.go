@@ -3,6 +3,7 @@ package upkeep
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"time"
 
 	"github.com/otel-rawoutput/rawoutput/internal/disk"
@@ -12,45 +13,63 @@ import (
 const (
 	// recent is how long ago a file was changed at the most that is looked at for a torn line.
 	recent = 7 * 24 * time.Hour
-	// mostLater is how many files are remembered to be looked at again.
+	// mostLater is how many files and hours are remembered to be looked at again.
 	mostLater = 10_000
 )
 
-// repairAll cuts off the torn lines that processes left which were killed, where nobody can be writing.
+// repairAll cuts off the torn lines that processes left which were killed, where nobody can be writing. ok is false where there
+// is no directory to look into.
 func (k *Keeper) repairAll(ctx context.Context) (ok bool) {
-	return k.eachFile(ctx, func(e *entry) {
+	return k.eachHour(ctx, func(hour string) { k.repairHour(ctx, hour) })
+}
+
+func (k *Keeper) repairHour(ctx context.Context, hour string) {
+	err := k.eachFileOf(ctx, hour, func(e *entry) {
 		if !e.name.Compressed && time.Since(e.Modified) < recent {
-			k.note(ctx, k.repairOrLater(e.path, e.hour))
+			k.repairOrLater(ctx, e)
 		}
 	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && len(k.unseen) < mostLater {
+		k.unseen = append(k.unseen, hour)
+	}
+	k.note(ctx, err)
 }
 
-// repairLater looks again at files that were in use.
+// repairLater looks again at what was in use, or could not be looked at.
 func (k *Keeper) repairLater(ctx context.Context) {
-	paths := k.later
-	k.later = nil
-	for _, path := range paths {
+	hours, files := k.unseen, k.later
+	k.unseen, k.later = nil, nil
+	for _, e := range files {
 		if ctx.Err() == nil {
-			k.note(ctx, k.repairOrLater(path, hourOf(path)))
+			k.repairOrLater(ctx, e)
+		}
+	}
+	for _, hour := range hours {
+		if ctx.Err() == nil {
+			k.repairHour(ctx, hour)
 		}
 	}
 }
 
-func (k *Keeper) repairOrLater(path, hour string) error {
-	if locks, err := k.disk.Locks(hour); err != nil || !locks {
+func (k *Keeper) repairOrLater(ctx context.Context, e *entry) {
+	err := k.repairIfTorn(e)
+	if err == nil || errors.Is(err, fs.ErrNotExist) || isForeign(e.name, err) {
+		return
+	}
+	if len(k.later) < mostLater {
+		k.later = append(k.later, e)
+	}
+	k.noteOf(ctx, e, err)
+}
+
+func (k *Keeper) repairIfTorn(e *entry) error {
+	if locks, err := k.disk.Locks(e.hour); err != nil || !locks {
 		return err
 	}
-	torn, err := k.isTorn(path)
-	if torn && err == nil {
-		err = k.repairFree(path)
+	if torn, err := k.isTorn(e.path); err != nil || !torn {
+		return err
 	}
-	if errors.Is(err, errBusy) {
-		if len(k.later) < mostLater {
-			k.later = append(k.later, path)
-		}
-		return nil
-	}
-	return err
+	return k.repairFree(e.path)
 }
 
 // isTorn reports whether a file ends within a line, or fails with errBusy where it changed lately. It is not locked to see
@@ -68,7 +87,7 @@ func (k *Keeper) isTorn(path string) (torn bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if time.Since(info.Modified) < quiet {
+	if time.Since(info.Modified) < tail.Quiet {
 		return false, errBusy
 	}
 	whole, err := tail.Whole(file, info.Size)
@@ -94,7 +113,7 @@ func (k *Keeper) repair(path string, file disk.File) error {
 	if err != nil || whole == info.Size {
 		return err
 	}
-	if time.Since(info.Modified) < quiet {
+	if time.Since(info.Modified) < tail.Quiet {
 		return errBusy
 	}
 	if err := file.Truncate(whole); err != nil {

@@ -2,7 +2,7 @@
 // What it may touch is in exporter/rawoutputexporter/FORMAT.md.
 //
 // Each file is locked while it is worked on, so that a writer that wants it takes another name meanwhile, and two Collectors
-// do not do the same work.
+// do not do the same work. Removing is on its own: it must not wait until a large file is compressed.
 package upkeep // import "github.com/otel-rawoutput/rawoutput/internal/upkeep"
 
 import (
@@ -15,13 +15,14 @@ import (
 
 	"github.com/otel-rawoutput/rawoutput/internal/disk"
 	"github.com/otel-rawoutput/rawoutput/internal/layout"
+	"github.com/otel-rawoutput/rawoutput/internal/tail"
 )
 
 // Options say what becomes of closed files. The zero value leaves them as they are.
 type Options struct {
 	MaxAge   time.Duration // since the last change; 0 is for ever
 	MaxBytes int64         // of all our files together; 0 is any number
-	MinFree  int64         // bytes that are to be free on the disk
+	MinFree  int64         // bytes that writers leave free on the disk; files are removed before they have to
 	Compress bool
 }
 
@@ -49,7 +50,13 @@ type Keeper struct {
 	disk     disk.FS
 	options  Options
 	observer Observer
-	later    []string // files to look at again for a torn line
+
+	later  []*entry      // files to look at again for a torn line
+	unseen []string      // hours whose files could not be looked at for one
+	short  chan struct{} // has something in it when there is too little free
+
+	mu     sync.Mutex
+	wanted int64 // guarded by mu: bytes that a writer had no room for
 
 	stop    func()
 	stopped sync.WaitGroup
@@ -57,17 +64,20 @@ type Keeper struct {
 
 // New returns a keeper for a directory, which need not exist yet.
 func New(directory disk.FS, options Options, observer Observer) *Keeper {
-	return &Keeper{disk: directory, options: options, observer: observer, stop: func() {}}
+	return &Keeper{disk: directory, options: options, observer: observer, short: make(chan struct{}, 1), stop: func() {}}
 }
 
-// interval lies between two rounds.
+// interval lies between two rounds, where nothing is wanted sooner.
 const interval = time.Minute
 
 // Start begins to work, in the background. Close ends it.
 func (k *Keeper) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	k.stop = cancel
-	k.stopped.Go(func() { k.run(ctx) })
+	k.stopped.Go(func() { k.repairAndCompress(ctx) })
+	if k.options.Removes() {
+		k.stopped.Go(func() { k.retain(ctx) })
+	}
 }
 
 // Close stops the work and waits until it has stopped. What was begun is given up: it leaves nothing behind that the next
@@ -77,12 +87,14 @@ func (k *Keeper) Close() {
 	k.stopped.Wait()
 }
 
-func (k *Keeper) run(ctx context.Context) {
+func (k *Keeper) repairAndCompress(ctx context.Context) {
 	repaired := k.repairAll(ctx)
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		k.tidy(ctx)
+		if k.options.Compress {
+			k.tell(k.compressAll(ctx))
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -96,15 +108,23 @@ func (k *Keeper) run(ctx context.Context) {
 	}
 }
 
-// tidy is one round of compressing and removing.
-func (k *Keeper) tidy(ctx context.Context) {
-	var done Round
-	if k.options.Compress {
-		k.compressAll(ctx, &done)
+func (k *Keeper) retain(ctx context.Context) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		done, free := k.removeOldest(ctx)
+		k.tell(done)
+		k.settle(ctx, free, done.Freed)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-k.short:
+		}
 	}
-	if k.options.Removes() {
-		k.removeOldest(ctx, &done)
-	}
+}
+
+func (k *Keeper) tell(done Round) {
 	if done != (Round{}) {
 		k.observer.Tidied(done)
 	}
@@ -118,23 +138,27 @@ type entry struct {
 	name layout.Name
 }
 
-// eachFile calls f with each file that has one of our names. What was removed meanwhile is no error. ok is false where there
-// is no directory to look into.
-func (k *Keeper) eachFile(ctx context.Context, f func(*entry)) (ok bool) {
-	return k.eachHour(ctx, func(hour string) error {
-		return k.disk.Walk(hour, func(info disk.Info) error {
-			if name, ok := layout.Parse(info.Name); ok && info.Mode.IsRegular() {
-				f(&entry{info, path.Join(hour, info.Name), hour, name})
-			}
-			return context.Cause(ctx)
-		})
+// eachFile calls f with each file that has one of our names.
+func (k *Keeper) eachFile(ctx context.Context, f func(*entry)) {
+	k.eachHour(ctx, func(hour string) {
+		k.note(ctx, k.eachFileOf(ctx, hour, f))
 	})
 }
 
-func (k *Keeper) eachHour(ctx context.Context, f func(hour string) error) (ok bool) {
+func (k *Keeper) eachFileOf(ctx context.Context, hour string, f func(*entry)) error {
+	return k.disk.Walk(hour, func(info disk.Info) error {
+		if name, ok := layout.Parse(info.Name); ok && info.Mode.IsRegular() {
+			f(&entry{info, path.Join(hour, info.Name), hour, name})
+		}
+		return context.Cause(ctx)
+	})
+}
+
+// eachHour calls f with each hour. ok is false where there is no directory to look into.
+func (k *Keeper) eachHour(ctx context.Context, f func(hour string)) (ok bool) {
 	err := k.disk.Walk(".", func(info disk.Info) error {
 		if _, ok := layout.ParseHour(info.Name); ok && info.Mode.IsDir() {
-			k.note(ctx, f(info.Name))
+			f(info.Name)
 		}
 		return context.Cause(ctx)
 	})
@@ -147,6 +171,19 @@ func (k *Keeper) note(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil && !errors.Is(err, fs.ErrNotExist) {
 		k.observer.UpkeepFailed(err)
 	}
+}
+
+// noteOf reports what failed with a file, unless that says only that it is none of ours, or that somebody uses it.
+func (k *Keeper) noteOf(ctx context.Context, e *entry, err error) {
+	if !errors.Is(err, errBusy) && !isForeign(e.name, err) {
+		k.note(ctx, err)
+	}
+}
+
+// isForeign reports whether a file with the usual name can't be opened for the want of permission: those of the original hook
+// may belong to another user.
+func isForeign(name layout.Name, err error) bool {
+	return name.Suffix == "" && errors.Is(err, fs.ErrPermission)
 }
 
 // errBusy says that a file is left alone for now.
@@ -188,12 +225,8 @@ func isClosed(modified, now time.Time, locks bool) bool {
 	if !locks {
 		return unchanged >= surelyClosed
 	}
-	return unchanged >= quiet && modified.Before(now.Truncate(time.Hour))
+	return unchanged >= tail.Quiet && modified.Before(now.Truncate(time.Hour))
 }
 
-const (
-	// quiet is how long a file must not have changed for nobody to be within a line of it.
-	quiet = time.Minute
-	// surelyClosed is longer than a writer has a file open that it does not write to.
-	surelyClosed = 2 * time.Hour
-)
+// surelyClosed is longer than a writer has a file open that it does not write to.
+const surelyClosed = 2 * time.Hour

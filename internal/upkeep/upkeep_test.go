@@ -253,6 +253,7 @@ func TestWrittenMeanwhile(t *testing.T) {
 		"removing":                    {Options{MaxAge: time.Hour}, disktest.Lock},
 		"compressing":                 {Options{Compress: true}, disktest.Lock},
 		"compressing, after the read": {Options{Compress: true}, disktest.Touch},
+		"compressing, after the sync": {Options{Compress: true}, disktest.Sync},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, d *disktest.Disk) {
@@ -458,10 +459,10 @@ func TestOldest(t *testing.T) {
 			put(t, d, fmt.Sprintf("%s/raw-%d.jsonl", hour, i+10), "a\n", longAgo-time.Duration(i)*time.Minute)
 		}
 		k := New(d.Process(), Options{MaxBytes: 1}, &spy{})
-		files, total := k.oldest(t.Context())
-		require.Len(t, files, 500)
-		assert.Equal(t, int64(1000), total)
-		for i, e := range files {
+		all := k.survey(t.Context())
+		require.Len(t, all.oldest, 500)
+		assert.Equal(t, int64(1000), all.bytes)
+		for i, e := range all.oldest {
 			assert.Equal(t, fmt.Sprintf("raw-%d.jsonl", 509-i), e.Name)
 		}
 	})
@@ -483,15 +484,13 @@ func TestOnAFileSystem(t *testing.T) {
 		t.Skip("locks can't be relied on where the temporary directory is")
 	}
 	s := &spy{}
-	var done Round
-	New(d, Options{Compress: true}, s).compressAll(t.Context(), &done)
-	assert.Equal(t, Round{Compressed: 1}, done)
+	assert.Equal(t, Round{Compressed: 1}, New(d, Options{Compress: true}, s).compressAll(t.Context()))
 	require.NoError(t, d.Walk(hour, func(info disk.Info) error {
 		assert.Equal(t, "raw-2-abcdefghij234.jsonl.zst", info.Name)
 		assert.Equal(t, old, info.Modified)
 		return nil
 	}))
-	New(d, Options{MaxAge: 25 * time.Hour}, s).removeOldest(t.Context(), &done)
+	done, _ := New(d, Options{MaxAge: 25 * time.Hour}, s).removeOldest(t.Context())
 	assert.Equal(t, 1, done.Removed)
 	_, err = d.Open(suffixed + ".zst")
 	assert.Error(t, err)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -221,6 +222,37 @@ func TestMinFreeBytes(t *testing.T) {
 	assert.GreaterOrEqual(t, int64(stat.Bavail)*int64(stat.Bsize), int64(4_000_000-100*4096))
 	stop(t, c)
 	assert.Len(t, linesOf(t, p.directory), written)
+}
+
+// TestMinFreeBytesOfOldFiles writes more than there is room for: old files make room, as many as are needed.
+func TestMinFreeBytesOfOldFiles(t *testing.T) {
+	p := onePipeline(t, "logs")
+	p.directory = filepath.Join(mount(t, "none", "tmpfs", "size=30m"), "out")
+	p.exporter = "retention: {min_free_bytes: 5000000}"
+	old := filepath.Join(p.directory, "2026-01-01T00")
+	require.NoError(t, os.MkdirAll(old, 0o755))
+	const oldFiles = 20
+	var paths []string
+	for i := range oldFiles {
+		path := filepath.Join(old, fmt.Sprintf("raw-%d-abcdefghijklm.jsonl", 100+i))
+		require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("x", 999_999)+"\n"), 0o600))
+		paths = append(paths, path)
+	}
+	makeOld(t, paths, 100*time.Hour)
+	c := start(t, []string{configOf(p)})
+	l, client := newLedger(), dial(t, p.socket)
+	const enough = 4000 // records, twice of what there is room for
+	for sum(t, c, writtenRecords) < enough && l.sent < 10*enough {
+		require.NoError(t, l.deliver(t, client, 20, strings.Repeat("x", 3000)))
+	}
+	written := sum(t, c, writtenRecords)
+	assert.GreaterOrEqual(t, written, enough)
+	assert.Equal(t, l.sent, written+sum(t, c, droppedRecords, "reason", "disk_full"))
+	stop(t, c)
+	left, err := os.ReadDir(old)
+	require.NoError(t, err)
+	assert.Greater(t, len(left), oldFiles/4, "no more are removed than must be")
+	assert.Less(t, len(left), oldFiles)
 }
 
 // TestNoInodes lets no file be made any more: what has a file is written.

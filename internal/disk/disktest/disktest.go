@@ -64,6 +64,7 @@ type node struct {
 	modified  time.Time
 	mode      fs.FileMode
 	marked    bool
+	othersOwn bool
 	lockedBy  *handle
 }
 
@@ -460,11 +461,22 @@ func (h *handle) Stat() (disk.Info, error) {
 		return disk.Info{}, err
 	}
 	defer done()
-	return h.node.info(h.path), nil
+	info := h.node.info(h.path)
+	info.Unlinked = !h.disk.hasName(h.node)
+	return info, nil
 }
 
 func (n *node) info(name string) disk.Info {
-	return disk.Info{Name: path.Base(name), Size: int64(len(n.content)), Modified: n.modified, Mode: n.mode}
+	return disk.Info{Name: path.Base(name), Size: int64(len(n.content)), Modified: n.modified, Mode: n.mode, OthersOwn: n.othersOwn}
+}
+
+func (d *Disk) hasName(n *node) bool {
+	for _, named := range d.nodes {
+		if named == n {
+			return true
+		}
+	}
+	return false
 }
 
 // Truncate implements disk.File.
@@ -586,6 +598,13 @@ func (d *Disk) Append(name, data string, modified time.Time) {
 	n := d.nodes[name]
 	n.content = append(n.content, data...)
 	n.modified = modified
+}
+
+// GiveAway makes another user the owner of a file.
+func (d *Disk) GiveAway(path string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.nodes[path].othersOwn = true
 }
 
 // Move gives what has a path another, or removes it where that is empty, with all that is in it.

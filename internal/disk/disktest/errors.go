@@ -11,7 +11,7 @@ var ErrFault = errors.New("fault")
 
 var (
 	errFull    = error(syscall.ENOSPC)
-	errNoMarks = errors.New("files can't be marked")
+	errNoMarks = fmt.Errorf("files can't be marked: %w", errors.ErrUnsupported)
 )
 
 // Nth makes the nth call fail, counted from 1, of those that the process makes. Failed is the call that did.
