@@ -67,10 +67,25 @@ func (s *spy) Refused(bytes int64)  { s.refused = bytes }
 
 // writerIn returns a writer to a directory of the machine. It is closed with the test.
 func writerIn(t *testing.T, directory string) *Writer {
+	t.Helper()
+	if locks, err := disk.At(os.TempDir()).Locks("."); err != nil || !locks {
+		t.Skip("locks are not known to be kept where the temporary directory is: each file gets a suffix there")
+	}
 	w := NewWriter(disk.At(directory), usually(), &spy{})
 	w.pid = pid
 	t.Cleanup(w.Close)
 	return w
+}
+
+// needsMarks skips a test of files that are opened again where they can't be marked.
+func needsMarks(t *testing.T) {
+	t.Helper()
+	file, err := disk.At(t.TempDir()).Create("file", 0o600)
+	require.NoError(t, err)
+	defer file.Close()
+	if err := file.Mark(true); err != nil {
+		t.Skipf("files can't be marked where the temporary directory is: %v", err)
+	}
 }
 
 // fixture is a writer to a disk in memory.

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/otel-rawoutput/rawoutput/internal/disk"
 	"github.com/otel-rawoutput/rawoutput/internal/disk/disktest"
 )
 
@@ -174,11 +173,11 @@ func numbered(writer, piece, lines int) []byte {
 
 // Any number of hours, and few open files.
 func TestManyHours(t *testing.T) {
-	o := usually()
-	o.MaxOpen = 3
-	s := &spy{}
+	needsMarks(t)
 	directory := t.TempDir()
-	w := NewWriter(disk.At(directory), o, s)
+	w := writerIn(t, directory)
+	w.options.MaxOpen = 3
+	s := w.observer.(*spy)
 	begin := time.Date(2026, 11, 4, 5, 0, 0, 0, time.UTC)
 	const hours = 500
 	for range 2 {

@@ -70,6 +70,7 @@ func eachPermissions(t *testing.T, directory string, check func(t *testing.T, pa
 
 // What exists keeps its own permissions: somebody gave them to it.
 func TestPermissionsOfWhatIsThere(t *testing.T) {
+	needsMarks(t)
 	directory := filepath.Join(t.TempDir(), "directory")
 	before := writerIn(t, directory)
 	require.NoError(t, before.Append(theKey, []byte("a\n")))
@@ -201,9 +202,9 @@ func TestTwoWriters(t *testing.T) {
 	assert.Equal(t, "b\n", contentOf(t, otherFile(t, directory)))
 }
 
-// A torn line of a process before, on a file system of this machine, is cut off if the file can be marked, and left alone in
-// a name of its own otherwise.
+// A torn line of a process before, on a file system of this machine, is cut off.
 func TestTornLine(t *testing.T) {
+	needsMarks(t)
 	directory := t.TempDir()
 	before := writerIn(t, directory)
 	require.NoError(t, before.Append(theKey, []byte("whole\n")))
@@ -216,8 +217,5 @@ func TestTornLine(t *testing.T) {
 	require.NoError(t, file.Close())
 
 	require.NoError(t, writerIn(t, directory).Append(theKey, []byte("a\n")))
-	if others, _ := filepath.Glob(filepath.Join(directory, hour, "raw-4711-*.jsonl")); len(others) > 0 {
-		t.Skip("files can't be marked, or locked, where the temporary directory is")
-	}
 	assert.Equal(t, "whole\na\n", contentOf(t, path))
 }
