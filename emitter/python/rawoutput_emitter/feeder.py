@@ -138,11 +138,11 @@ class Feeder:
     def _collect(self) -> None:
         """Takes what must go now: outputs that have ended, and every now and then all."""
         flush = self._flush_wanted  # before anything is taken: it is about what is there by now
-        entries = self._take_done()
         if time.monotonic() >= self._next_sweep or flush > self._flush_seen or self._closing:
             self._next_sweep = time.monotonic() + SWEEP
-            entries += self._sweep()
-        self._put(entries)
+            self._put(self._sweep())
+        else:
+            self._put(self._take_done())
         if flush > self._flush_seen:
             self._flush_seen = flush
             self._flush_marks.append((flush, self._number))
@@ -162,10 +162,11 @@ class Feeder:
 
     def _sweep(self) -> list[_Entry]:
         self._intake.make_room()
-        entries: list[_Entry] = []
-        for output in self._intake.open_outputs():
+        outputs = self._intake.open_outputs()
+        entries = self._take_done()  # before those of the same ids that have begun since
+        for output in outputs:
             entries += self._take(output)
-        return entries + self._take_done()  # which ended meanwhile
+        return entries
 
     @staticmethod
     def _take(output: Output) -> list[_Entry]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from .emitter import Emitter, shared
@@ -54,10 +55,15 @@ def _find_emitter() -> Emitter | None:
         settings = Settings.from_environment()
         if settings is not None:
             return shared(settings)
-        logger.warning("raw outputs are not recorded: OTEL_EXPORTER_OTLP_ENDPOINT is not set")
+        _warn_of_no_endpoint()
     except Exception as error:  # the server must start
         logger.warning("raw outputs are not recorded: %s: %s", type(error).__name__, error)
     return None
+
+
+@lru_cache  # a server may build a hook for each of many threads
+def _warn_of_no_endpoint() -> None:
+    logger.warning("raw outputs are not recorded: OTEL_EXPORTER_OTLP_ENDPOINT is not set")
 
 
 def find_emit() -> Callable[[str], Any]:

@@ -40,7 +40,7 @@ def is_running(pid: int) -> bool:
 
 
 def test_an_output(make: Make, receiver: Receiver, process: bool) -> None:
-    emitter = make(process=process, resource={"service.name": "test", "host.name": "here"})
+    emitter = make(process=process, resource={"service.name": "test", "host.name": "here", "odd": "\udcff"})
     before = time.time_ns()
     frames = generate(emitter, 7, 200)
     after = time.time_ns()
