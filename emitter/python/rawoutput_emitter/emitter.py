@@ -47,7 +47,7 @@ class Emitter:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.intake = Intake(settings.capacity, settings.most_requests)
+        self.intake = Intake(settings.capacity, settings.most_requests, settings.most_text)
         self._feeder: Feeder | None = None
         self._starting = threading.Lock()
         self._is_shut_down = False

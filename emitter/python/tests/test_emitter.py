@@ -97,6 +97,17 @@ def test_requests_are_below_2_mib(make: Make, receiver: Receiver) -> None:
     assert emitter.dropped == 0
 
 
+def test_a_chunk_that_no_small_request_holds_goes_alone(make: Make, receiver: Receiver) -> None:
+    emitter = make()
+    text = "x" * (3 << 20)
+    emitter.chunk(1, text, text=text)
+    emitter.chunk(1, "y", text=text + "y", is_final=True)
+    assert emitter.flush(PATIENCE)
+    assert receiver.outputs() == {("1", 0): [text.encode(), b"y"]}
+    assert len({id(record.resource) for record in receiver.chunks()}) == 2, "two requests"
+    assert [record.get("text") for record in receiver.chunks()] == [None, None]
+
+
 def test_a_helper_that_is_killed(make: Make, receiver: Receiver) -> None:
     """Nothing is lost with it, and what comes twice comes as copies: outputs() would see other cuts."""
     emitter = make()
@@ -356,6 +367,15 @@ def test_the_terminal_does_not_end_the_helper(make: Make, receiver: Receiver) ->
     assert emitter.helper_pid == helper
 
 
-def test_the_helper_is_no_rank() -> None:
+def test_the_helper_is_no_rank(make: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "1")
+    emitter = make()
+    generate(emitter, 1, 3)
+    assert emitter.flush(PATIENCE)
+    with open(f"/proc/{emitter.helper_pid}/environ") as own:
+        assert "PATH=" in (environment := own.read()) and "OMPI_" not in environment
+
+
+def test_variables_of_ranks() -> None:
     environ = {"OMPI_COMM_WORLD_RANK": "1", "PMI_RANK": "1", "PMIX_RANK": "1", "SLURM_PROCID": "1", "PATH": "/bin", "OTEL_X": "1"}
     assert environment_of_helper(environ) == {"PATH": "/bin", "OTEL_X": "1"}
