@@ -202,9 +202,9 @@ class Intake:
         with self._drop_lock:  # held for an addition
             self._dropped += chunks
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: Exception, chunks: int = 1) -> None:
         """Counts a chunk that could not be taken. The first says why; never what was in it."""
-        self.count_dropped(1)
+        self.count_dropped(chunks)
         if not self._has_failed and not isinstance(error, TooMuch):
             self._has_failed = True
             logger.warning("a chunk could not be taken: %s; only the first is reported", type(error).__name__)

@@ -61,9 +61,9 @@ class Server:
             "calls": len(calls),
             "median_ns": calls[len(calls) // 2],
             "p999_ns": calls[len(calls) * 999 // 1000],
-            "dropped": emitter.dropped if emitter else 0,
-            "helper_pid": emitter.helper_pid if emitter else 0,
-            "memory": resident(os.getpid()) + (resident(emitter.helper_pid) if emitter and emitter.helper_pid else 0),
+            "dropped": emitter.dropped,
+            "helper_pid": emitter.helper_pid,
+            "memory": resident(os.getpid()) + (resident(emitter.helper_pid) if emitter.helper_pid else 0),
         }
 
 

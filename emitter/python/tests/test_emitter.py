@@ -242,6 +242,14 @@ def test_shutdown(make: Make, receiver: Receiver, process: bool) -> None:
     assert receiver.outputs() == {("1", 0): frames}
 
 
+def test_no_settings() -> None:
+    emitter = Emitter(None)
+    generate(emitter, 1, 10)
+    emitter.request_end(1)
+    assert emitter.flush(0) and emitter.shutdown(0)
+    assert not emitter.intake.requests and not emitter.intake.done
+
+
 def test_nothing_starts_before_the_first_chunk(make: Make) -> None:
     threads = threading.active_count()
     emitter = make()
