@@ -178,6 +178,22 @@ def test_an_outage_is_bounded_and_what_is_lost_is_counted(make: Make, receiver: 
     assert receiver.chunks()[-1]["emitter_dropped"] == lost
 
 
+def test_a_helper_that_hangs(make: Make, receiver: Receiver) -> None:
+    """The feeder waits for it in the middle of a piece; the server does not."""
+    emitter = make(capacity=1000, window=1 << 30)
+    sent = len(generate(emitter, "first", 10))
+    assert emitter.flush(PATIENCE)
+    helper = emitter.helper_pid
+    assert helper is not None
+    os.kill(helper, signal.SIGSTOP)
+    while emitter.dropped == 0:
+        sent += len(generate(emitter, f"later-{sent}", 100))
+    assert not emitter.flush(0)
+    os.kill(helper, signal.SIGCONT)
+    assert emitter.flush(PATIENCE)
+    assert sum(len(record.frames) for record in receiver.chunks()) == sent - emitter.dropped
+
+
 def test_what_the_receiver_refuses_is_counted(make: Make, receiver: Receiver) -> None:
     emitter = make()
     receiver.answer = lambda n: (400, {}, b"")
