@@ -80,7 +80,11 @@ class Feeder:
         self.wake()
 
     def join(self, timeout: float) -> None:
+        """Waits until the thread has ended, and the helper too, so that neither is in the way of the interpreter's end."""
+        deadline = time.monotonic() + timeout
         self._thread.join(max(timeout, 0))
+        if self._link is not None and not self._thread.is_alive():
+            self._link.join(max(deadline - time.monotonic(), 0))
 
     def forsake(self) -> None:
         """Lets go of the helper of a parent."""
