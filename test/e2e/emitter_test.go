@@ -384,3 +384,31 @@ func TestEmittersDoc(t *testing.T) {
 	assert.Contains(t, line, `"started_at":"2026-11-04T05:12:33.123456+00:00"`)
 	assert.Contains(t, line, `"frames":["He","y"],"frames_consistent":false,"token_ids":[17176,1038]`, "the first chunk is missing")
 }
+
+// TestPythonInTheDocs runs the Python that the documents show, and expects what they show of it, the times aside.
+func TestPythonInTheDocs(t *testing.T) {
+	python := builtPath(t, pythonVariable)
+	for document, showsOutput := range map[string]bool{"docs/tensorrt-llm.md": true, "emitter/python/README.md": false} {
+		t.Run(document, func(t *testing.T) {
+			doc, err := os.ReadFile(filepath.Join(root, document))
+			require.NoError(t, err)
+			block := regexp.MustCompile("(?s)```python\n(.*?)```").FindSubmatch(doc)
+			require.NotNil(t, block)
+			p := oneOverHTTP(t)
+			c := start(t, []string{configOverHTTP(p)})
+			cmd := exec.CommandContext(background(t), python, "-c", string(block[1]))
+			cmd.Env = append(cmd.Environ(), "PYTHONPATH="+filepath.Join(root, "emitter/python"), "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+p.address)
+			output, err := cmd.CombinedOutput()
+			require.NoError(t, err, string(output))
+			stop(t, c)
+			got := withoutTimes(allLines(t, p.directory))
+			assert.NotEmpty(t, got)
+			if showsOutput {
+				assert.Contains(t, string(doc), "python first.py\n"+string(output))
+				assert.Equal(t, withoutTimes(lineInDoc.FindAllString(string(doc), -1)), got)
+			}
+		})
+	}
+}
+
+var lineInDoc = regexp.MustCompile(`(?m)^\{"event":"raw_output".*\n`)

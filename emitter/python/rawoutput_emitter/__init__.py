@@ -10,6 +10,7 @@
 from .emitter import Emitter
 from .hook import RawOutputEmitter
 from .settings import Settings
+from .version import VERSION
 
 __all__ = ["Emitter", "RawOutputEmitter", "Settings"]
-__version__ = "0.1.0"
+__version__ = VERSION

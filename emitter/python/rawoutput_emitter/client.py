@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from .otlp import rejected_records
+from .version import VERSION
 
 RETRYABLE = frozenset((429, 502, 503, 504))  # as OTLP has them
 FIRST_WAIT, LONGEST_WAIT = 0.5, 5.0  # seconds between attempts, plus or minus half
@@ -35,7 +36,7 @@ class Client:
         url = urlsplit(endpoint)
         self._path = (url.path or "/") + (f"?{url.query}" if url.query else "")
         self._headers = {
-            "User-Agent": "rawoutput-emitter-python/0.1.0",
+            "User-Agent": f"rawoutput-emitter-python/{VERSION}",
             **headers,
             "Content-Type": "application/x-protobuf",
             "Content-Encoding": "gzip",
@@ -72,6 +73,9 @@ class Client:
                 return self._failed(error)
         except (OSError, http.client.HTTPException) as error:
             return self._failed(error)
+        except ValueError as error:  # a header that is none: it will not become one
+            self._connection.close()
+            return Outcome(all_lost=True, problem=type(error).__name__)
         # A connection that was kept open may have been closed by the other side meanwhile: that is no failure yet.
         self._connection.close()
         try:

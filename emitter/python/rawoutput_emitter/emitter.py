@@ -42,12 +42,12 @@ class Emitter:
 
     One for a whole process is enough, and all of its threads may use it; the chunks of one request must come in their
     order, that is from one thread at a time. No call waits or raises. Nothing is started before start, or the first chunk.
-    After a fork the child has an emitter of its own, with nothing in it.
+    After a fork the child has an emitter of its own, with nothing in it. Without settings nothing is recorded.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings | None) -> None:
         self.settings = settings
-        self.intake = Intake(settings.capacity, settings.most_requests)
+        self.intake = Intake(settings.capacity, settings.most_requests, settings.most_text) if settings else Intake(0, 0)
         self._feeder: Feeder | None = None
         self._starting = threading.Lock()
         self._is_shut_down = False
@@ -79,7 +79,7 @@ class Emitter:
         try:
             self.intake.end_request(request_id, reason)
         except Exception as error:
-            self.intake.fail(error)
+            self.intake.fail(error, chunks=0)
 
     def flush(self, timeout: float = 2.0) -> bool:
         """Waits until all that was taken is delivered, or given up. False says that the time was too short."""
@@ -112,7 +112,7 @@ class Emitter:
         """Starts the thread that feeds the helper; else the first chunk does, and takes longer. From then on the thread is
         what is woken."""
         with self._starting:
-            if self._feeder is None and not self._is_shut_down:
+            if self.settings is not None and self._feeder is None and not self._is_shut_down:
                 _see_to_the_end()
                 feeder = Feeder(self.settings, self.intake)
                 feeder.start()
@@ -148,6 +148,8 @@ def _see_to_the_end() -> None:
 
 
 def _after_fork() -> None:
+    global _shared_lock
+    _shared_lock = threading.Lock()
     for emitter in list(_emitters):
         emitter._after_fork()
 

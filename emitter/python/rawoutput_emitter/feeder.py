@@ -80,7 +80,11 @@ class Feeder:
         self.wake()
 
     def join(self, timeout: float) -> None:
+        """Waits until the thread has ended, and the helper too, so that neither is in the way of the interpreter's end."""
+        deadline = time.monotonic() + timeout
         self._thread.join(max(timeout, 0))
+        if self._link is not None and not self._thread.is_alive():
+            self._link.join(max(deadline - time.monotonic(), 0))
 
     def forsake(self) -> None:
         """Lets go of the helper of a parent."""
@@ -138,11 +142,11 @@ class Feeder:
     def _collect(self) -> None:
         """Takes what must go now: outputs that have ended, and every now and then all."""
         flush = self._flush_wanted  # before anything is taken: it is about what is there by now
-        entries = self._take_done()
         if time.monotonic() >= self._next_sweep or flush > self._flush_seen or self._closing:
             self._next_sweep = time.monotonic() + SWEEP
-            entries += self._sweep()
-        self._put(entries)
+            self._put(self._sweep())
+        else:
+            self._put(self._take_done())
         if flush > self._flush_seen:
             self._flush_seen = flush
             self._flush_marks.append((flush, self._number))
@@ -162,10 +166,11 @@ class Feeder:
 
     def _sweep(self) -> list[_Entry]:
         self._intake.make_room()
-        entries: list[_Entry] = []
-        for output in self._intake.open_outputs():
+        outputs = self._intake.open_outputs()
+        entries = self._take_done()  # before those of the same ids that have begun since
+        for output in outputs:
             entries += self._take(output)
-        return entries + self._take_done()  # which ended meanwhile
+        return entries
 
     @staticmethod
     def _take(output: Output) -> list[_Entry]:

@@ -20,6 +20,7 @@ from .intake import FIELDS
 from .link import Readable, pack, unpack_all
 from .otlp import Envelope
 from .records import Chunks, End, Record, valid
+from .version import VERSION
 
 GRACE = 5.0  # seconds for what is left when the server is gone
 MOST_PIECES = 32  # that are sent together
@@ -28,7 +29,7 @@ LONGEST_ID = 256  # bytes
 SAY_AGAIN = 60.0  # seconds after which the same is logged again
 MOST_SAID = 100  # texts that are remembered for it
 
-SCOPE, VERSION = "rawoutput_emitter", "0.1.0"
+SCOPE = "rawoutput_emitter"
 
 _Piece = tuple[int, int, list[tuple[Any, ...]]]  # its number, what was dropped until then, entries
 
@@ -56,7 +57,8 @@ class _Server:
         self._acks = acks
         self._said: dict[str, float] = {}  # and when
         self._retry_limit: float = settings["retry_limit"]
-        self._envelope = Envelope(settings["resource"], SCOPE, VERSION)
+        resource = {valid(key): valid(value) for key, value in settings["resource"].items()}
+        self._envelope = Envelope(resource, SCOPE, VERSION)
         try:
             self._client: Client | None = Client(settings["endpoint"], settings["headers"], settings["timeout"], settings["certificate"])
         except (OSError, ValueError) as error:
@@ -141,11 +143,7 @@ class _Server:
         if self._client is None:
             share = 1.0
         else:
-            outcome = self._client.post(
-                body,
-                lambda: min(deadline, self._give_up_at) - time.monotonic(),
-                self._wait,
-            )
+            outcome = self._client.post(body, lambda: min(deadline, self._give_up_at) - time.monotonic(), self._wait)
             if outcome.problem:
                 self._say(f"records are lost: {outcome.problem}")
             # A partial success does not say which records it is about.

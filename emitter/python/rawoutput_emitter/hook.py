@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from .emitter import Emitter, shared
-from .intake import Intake, Taker
+from .intake import Taker
 from .settings import Settings
 
 logger = logging.getLogger("rawoutput_emitter")
@@ -29,35 +30,39 @@ class RawOutputEmitter(Taker):
     __slots__ = ("emitter",)
 
     def __init__(self) -> None:
-        self.emitter = _find_emitter()
-        super().__init__(self.emitter.intake if self.emitter is not None else Intake(0, 0), find_emit())
+        self.emitter = _emitter_of_this_process()
+        super().__init__(self.emitter.intake, find_emit())
 
     def on_request_end(self, request_id: Any, reason: Any = "") -> None:
         """Called where a request ends without a final chunk."""
-        if self.emitter is not None:
-            self.emitter.request_end(request_id, reason)
+        self.emitter.request_end(request_id, reason)
 
     def __reduce__(self) -> tuple[type[RawOutputEmitter], tuple[()]]:
         return RawOutputEmitter, ()  # another process builds its own
 
     def flush(self, timeout: float = 2.0) -> bool:
         """Waits until all that was taken is delivered, or given up."""
-        return self.emitter is None or self.emitter.flush(timeout)
+        return self.emitter.flush(timeout)
 
     def shutdown(self, timeout: float = 2.0) -> bool:
         """Flushes, and takes nothing from then on; of all hooks of this process."""
-        return self.emitter is None or self.emitter.shutdown(timeout)
+        return self.emitter.shutdown(timeout)
 
 
-def _find_emitter() -> Emitter | None:
+def _emitter_of_this_process() -> Emitter:
     try:
         settings = Settings.from_environment()
         if settings is not None:
             return shared(settings)
-        logger.warning("raw outputs are not recorded: OTEL_EXPORTER_OTLP_ENDPOINT is not set")
+        _warn_of_no_endpoint()
     except Exception as error:  # the server must start
         logger.warning("raw outputs are not recorded: %s: %s", type(error).__name__, error)
-    return None
+    return Emitter(None)
+
+
+@lru_cache  # a server may build a hook for each of many threads
+def _warn_of_no_endpoint() -> None:
+    logger.warning("raw outputs are not recorded: OTEL_EXPORTER_OTLP_ENDPOINT is not set")
 
 
 def find_emit() -> Callable[[str], Any]:

@@ -20,6 +20,9 @@ logger = logging.getLogger("rawoutput_emitter")
 CHUNK_UNITS = 512
 """Characters and token ids that a ticket has room for."""
 
+MOST_OUTPUTS = 4096
+"""Open outputs of one request."""
+
 FIELDS = 4
 """What an output's list has for each chunk: index, time, text, token ids. One flat list instead of a tuple for each
 chunk gives the garbage collector nothing to look at."""
@@ -87,16 +90,17 @@ def flags_of(chunk: Chunk) -> tuple[Any, ...]:
     return chunk.aborted, chunk.streaming, getattr(chunk, "disagg_request_id", None)
 
 
-class TooManyRequests(Exception):
-    """There is no room to remember one more request."""
+class TooMuch(Exception):
+    """There is no room to remember one more request, or output of a request."""
 
 
 class Intake:
     """The outputs in flight, and what of them waits to be taken. With room for no request it takes nothing."""
 
-    def __init__(self, capacity: int, most_requests: int) -> None:
+    def __init__(self, capacity: int, most_requests: int, most_text: int = 1 << 26) -> None:
         self.capacity = capacity
         self.most_requests = most_requests
+        self.most_text = most_text
         self.wake: Callable[[], None] = lambda: None  # tells the feeder that there is something to take
         self.idle = True  # the feeder waits to be woken
         self.requests: dict[Any, dict[int, Output]] = {}
@@ -124,9 +128,12 @@ class Intake:
     def begin(self, chunk: Chunk) -> Output:
         """Opens the output of a chunk."""
         if len(self.requests) >= 2 * self.most_requests:  # until the feeder has forgotten some
-            raise TooManyRequests
+            raise TooMuch
         output = Output(chunk)
-        self.requests.setdefault(chunk.request_id, {})[chunk.output_index] = output
+        outputs = self.requests.setdefault(chunk.request_id, {})
+        if len(outputs) >= MOST_OUTPUTS:
+            raise TooMuch
+        outputs[chunk.output_index] = output
         if self.idle:
             self.wake()
         return output
@@ -195,10 +202,10 @@ class Intake:
         with self._drop_lock:  # held for an addition
             self._dropped += chunks
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: Exception, chunks: int = 1) -> None:
         """Counts a chunk that could not be taken. The first says why; never what was in it."""
-        self.count_dropped(1)
-        if not self._has_failed and not isinstance(error, TooManyRequests):
+        self.count_dropped(chunks)
+        if not self._has_failed and not isinstance(error, TooMuch):
             self._has_failed = True
             logger.warning("a chunk could not be taken: %s; only the first is reported", type(error).__name__)
 
@@ -224,17 +231,20 @@ class Intake:
         return [output for outputs in list(self.requests.values()) for output in list(outputs.values())]
 
     def forget(self, idle_since: int) -> None:
-        """Forgets requests that had no chunk since then, and the most silent ones of too many. What is left of them is
-        taken; should they go on, they begin anew."""
-        last_times = {
-            request: max((output.time for output in list(outputs.values())), default=idle_since)
-            for request, outputs in list(self.requests.items())
-        }
-        silent = sorted(last_times, key=last_times.__getitem__)
-        too_many = len(silent) - self.most_requests
-        for i, request in enumerate(silent):
-            if i >= too_many and last_times[request] >= idle_since:
+        """Forgets requests that had no chunk since then, and the most silent ones where they are too many or have too much
+        text. What is left of them is taken; should they go on, they begin anew."""
+        times: dict[Any, int] = {}
+        sizes: dict[Any, int] = {}
+        for request, outputs in list(self.requests.items()):
+            last = list(outputs.values())
+            times[request] = max((output.time for output in last), default=idle_since)
+            sizes[request] = sum(len(output.last.text or "") for output in last)
+        left, text = len(sizes), sum(sizes.values())
+        for request in sorted(times, key=times.__getitem__):
+            if times[request] >= idle_since and left <= self.most_requests and text <= self.most_text:
                 return
+            left -= 1
+            text -= sizes[request]
             self.counts.pop(request, None)
             self.done.extend(self.requests.pop(request, {}).values())
 

@@ -65,6 +65,7 @@ class Link:
     def __init__(self, write: FileIO, read: FileIO) -> None:
         self._write = write
         self._read = read
+        self._listener: threading.Thread | None = None
         self.is_open = True
 
     def listen(self, on_message: Callable[[Any], None], on_end: Callable[[], None]) -> None:
@@ -78,7 +79,8 @@ class Link:
             self.reap()
             on_end()
 
-        threading.Thread(target=receive, name="rawoutput-acks", daemon=True).start()
+        self._listener = threading.Thread(target=receive, name="rawoutput-acks", daemon=True)
+        self._listener.start()
 
     def send(self, packed: bytes) -> None:
         """Waits while the other end is slow to read; OSError says that it is gone."""
@@ -89,6 +91,11 @@ class Link:
     def close(self) -> None:
         """Says that nothing follows. The other end sends what it has, and ends."""
         self._write.close()
+
+    def join(self, timeout: float) -> None:
+        """Waits until the other end is gone."""
+        if self._listener is not None:
+            self._listener.join(timeout)
 
     def reap(self) -> None:
         """Called when the other end is gone."""

@@ -38,6 +38,9 @@ class Settings:
     most_requests: int = 16_384
     """Open requests that are remembered. Beyond it the one that was silent the longest is forgotten."""
 
+    most_text: int = 64 << 20
+    """Characters of full text that are remembered of open requests, for their end; the server has them too. Beyond it likewise."""
+
     idle_limit: float = 600.0
     """Seconds of silence after which an open request is forgotten, as the Collector does."""
 

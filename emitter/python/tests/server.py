@@ -39,7 +39,7 @@ class Server:
                 if flush_each:
                     self.flush(30)
 
-    def generate(self, prefix: str, outputs: int, chunks: int, interval: float = 0) -> None:
+    def generate(self, prefix: str, outputs: int, chunks: int) -> None:
         """Generates outputs, all in flight at once."""
         texts = [""] * outputs
         for i in range(chunks):
@@ -49,7 +49,6 @@ class Server:
                 self.call(PostProcessorHookChunk(
                     f"{prefix}-{output}", 0, diff, texts[output], [i], i == chunks - 1, False, True  # type: ignore[arg-type]
                 ))
-            time.sleep(interval)
 
     def flush(self, timeout: float) -> bool:
         return self.hook.flush(timeout)
@@ -61,9 +60,9 @@ class Server:
             "calls": len(calls),
             "median_ns": calls[len(calls) // 2],
             "p999_ns": calls[len(calls) * 999 // 1000],
-            "dropped": emitter.dropped if emitter else 0,
-            "helper_pid": emitter.helper_pid if emitter else 0,
-            "memory": resident(os.getpid()) + (resident(emitter.helper_pid) if emitter and emitter.helper_pid else 0),
+            "dropped": emitter.dropped,
+            "helper_pid": emitter.helper_pid,
+            "memory": resident(os.getpid()) + (resident(emitter.helper_pid) if emitter.helper_pid else 0),
         }
 
 

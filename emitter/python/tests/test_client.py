@@ -69,6 +69,13 @@ def test_what_may_not(receiver: Receiver, status: int) -> None:
     assert len(receiver.requests) == 1 and not clock.waits
 
 
+def test_a_header_that_is_none(receiver: Receiver) -> None:
+    client = Client(receiver.endpoint, {"x": "\u20ac\udcff"}, 10, None)
+    clock = Clock(60)
+    assert client.post(BODY, clock.remaining, clock.wait) == Outcome(all_lost=True, problem="UnicodeEncodeError")
+    assert not clock.waits
+
+
 def test_retry_after(receiver: Receiver) -> None:
     soon = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 30))
     answers(receiver, (503, {"Retry-After": "7"}, b""), (429, {"Retry-After": soon}, b""), (503, {"Retry-After": "garbage"}, b""))

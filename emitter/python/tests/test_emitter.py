@@ -40,7 +40,7 @@ def is_running(pid: int) -> bool:
 
 
 def test_an_output(make: Make, receiver: Receiver, process: bool) -> None:
-    emitter = make(process=process, resource={"service.name": "test", "host.name": "here"})
+    emitter = make(process=process, resource={"service.name": "test", "host.name": "here", "odd": "\udcff"})
     before = time.time_ns()
     frames = generate(emitter, 7, 200)
     after = time.time_ns()
@@ -95,6 +95,17 @@ def test_requests_are_below_2_mib(make: Make, receiver: Receiver) -> None:
     assert len(receiver.chunks()) == 20
     assert max(record.size for record in receiver.taken) < 2 << 20
     assert emitter.dropped == 0
+
+
+def test_a_chunk_that_no_small_request_holds_goes_alone(make: Make, receiver: Receiver) -> None:
+    emitter = make()
+    text = "x" * (3 << 20)
+    emitter.chunk(1, text, text=text)
+    emitter.chunk(1, "y", text=text + "y", is_final=True)
+    assert emitter.flush(PATIENCE)
+    assert receiver.outputs() == {("1", 0): [text.encode(), b"y"]}
+    assert len({id(record.resource) for record in receiver.chunks()}) == 2, "two requests"
+    assert [record.get("text") for record in receiver.chunks()] == [None, None]
 
 
 def test_a_helper_that_is_killed(make: Make, receiver: Receiver) -> None:
@@ -167,6 +178,22 @@ def test_an_outage_is_bounded_and_what_is_lost_is_counted(make: Make, receiver: 
     assert receiver.chunks()[-1]["emitter_dropped"] == lost
 
 
+def test_a_helper_that_hangs(make: Make, receiver: Receiver) -> None:
+    """The feeder waits for it in the middle of a piece; the server does not."""
+    emitter = make(capacity=1000, window=1 << 30)
+    sent = len(generate(emitter, "first", 10))
+    assert emitter.flush(PATIENCE)
+    helper = emitter.helper_pid
+    assert helper is not None
+    os.kill(helper, signal.SIGSTOP)
+    while emitter.dropped == 0 or sent < 10_000:  # more than the pipe takes
+        sent += len(generate(emitter, f"later-{sent}", 100))
+    assert not emitter.flush(0)
+    os.kill(helper, signal.SIGCONT)
+    assert emitter.flush(PATIENCE)
+    assert sum(len(record.frames) for record in receiver.chunks()) == sent - emitter.dropped
+
+
 def test_what_the_receiver_refuses_is_counted(make: Make, receiver: Receiver) -> None:
     emitter = make()
     receiver.answer = lambda n: (400, {}, b"")
@@ -229,6 +256,14 @@ def test_shutdown(make: Make, receiver: Receiver, process: bool) -> None:
     assert emitter.shutdown(PATIENCE), "twice does no harm"
     assert emitter.dropped == 5
     assert receiver.outputs() == {("1", 0): frames}
+
+
+def test_no_settings() -> None:
+    emitter = Emitter(None)
+    generate(emitter, 1, 10)
+    emitter.request_end(1)
+    assert emitter.flush(0) and emitter.shutdown(0)
+    assert not emitter.intake.requests and not emitter.intake.done
 
 
 def test_nothing_starts_before_the_first_chunk(make: Make) -> None:
@@ -356,6 +391,15 @@ def test_the_terminal_does_not_end_the_helper(make: Make, receiver: Receiver) ->
     assert emitter.helper_pid == helper
 
 
-def test_the_helper_is_no_rank() -> None:
+def test_the_helper_is_no_rank(make: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "1")
+    emitter = make()
+    generate(emitter, 1, 3)
+    assert emitter.flush(PATIENCE)
+    with open(f"/proc/{emitter.helper_pid}/environ") as own:
+        assert "PATH=" in (environment := own.read()) and "OMPI_" not in environment
+
+
+def test_variables_of_ranks() -> None:
     environ = {"OMPI_COMM_WORLD_RANK": "1", "PMI_RANK": "1", "PMIX_RANK": "1", "SLURM_PROCID": "1", "PATH": "/bin", "OTEL_X": "1"}
     assert environment_of_helper(environ) == {"PATH": "/bin", "OTEL_X": "1"}

@@ -11,7 +11,7 @@ from receiver import Receiver
 
 import rawoutput_emitter.emitter
 from rawoutput_emitter import RawOutputEmitter
-from rawoutput_emitter.hook import find_emit
+from rawoutput_emitter.hook import _warn_of_no_endpoint, find_emit
 from tensorrt_llm.executor import postprocessor_hook
 from tensorrt_llm.executor.postprocessor_hook import PostProcessorHookChunk as Chunk
 
@@ -81,7 +81,9 @@ def test_types_of_its_own(hook: RawOutputEmitter, receiver: Receiver) -> None:
 
 def test_no_endpoint(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
+    _warn_of_no_endpoint.cache_clear()
     with caplog.at_level(logging.WARNING):
+        RawOutputEmitter()
         hook = RawOutputEmitter()
         for _ in range(3):
             assert hook(Chunk(7, 0, "a", "a", [1], True, False, True)) == postprocessor_hook.emit("a")

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rawoutput_emitter.intake import CHUNK_UNITS, FIELDS, Intake, Output, RequestEnd, Taker
+from rawoutput_emitter.intake import CHUNK_UNITS, FIELDS, MOST_OUTPUTS, Intake, Output, RequestEnd, Taker
 from tensorrt_llm.executor.postprocessor_hook import PostProcessorHookChunk as Chunk
 
 
@@ -113,6 +113,22 @@ def test_requests_that_never_end() -> None:
     assert len(intake.done) == 10, "with what they have"
     intake.forget(idle_since=max(output.time for output in intake.open_outputs()) + 1)
     assert not intake.requests
+
+
+def test_open_requests_with_too_much_text() -> None:
+    intake = Intake(1000, 1000, most_text=1000)
+    take = Taker(intake, str.upper)
+    for request in range(20):
+        take(chunk(request, full="x" * 100))
+    intake.forget(idle_since=0)
+    assert list(intake.requests) == list(range(10, 20))
+
+
+def test_a_request_with_too_many_outputs() -> None:
+    intake, take = new(100_000, 1000)
+    for index in range(MOST_OUTPUTS + 5):
+        take(chunk(index=index))
+    assert len(intake.open_outputs()) == MOST_OUTPUTS and intake.dropped == 5
 
 
 def test_a_closed_intake_takes_nothing() -> None:
