@@ -12,10 +12,10 @@ import (
 
 // Shape is what is generated.
 type Shape struct {
-	Run             string  // tells the outputs of one run from those of another; part of each request id
-	Outputs         int     // in all; a multiple of N
-	N               int     // outputs a request
-	Chunks          int     // an output
+	Run             string // tells the outputs of one run from those of another; part of each request id
+	Outputs         int    // in all; a multiple of N
+	N               int    // outputs a request
+	Chunks          int    // an output
 	ChunksPerRecord int
 	Form            replay.Form // of the records; empty is single for one chunk a record, and packed for more
 	Unnumbered      bool
