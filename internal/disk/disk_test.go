@@ -94,6 +94,11 @@ func TestIs(t *testing.T) {
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 	require.NoError(t, d.MakeAll(0o700))
 	assert.False(t, is())
+	require.NoError(t, os.WriteFile(filepath.Join(directory, hour), nil, 0o600)) // in the hour's place
+	assert.False(t, is())
+	require.NoError(t, os.Remove(filepath.Join(directory, hour)))
+	require.NoError(t, os.Symlink(directory+"-away/"+hour, filepath.Join(directory, hour)))
+	assert.False(t, is(), "a link that leads out of the directory")
 }
 
 func TestLock(t *testing.T) {

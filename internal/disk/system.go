@@ -8,6 +8,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"time"
 )
 
@@ -189,10 +191,17 @@ func (s system) Is(path string, file File) (is bool, err error) {
 		is, err = isNameOf(root, path, file.(osFile).File)
 		return err
 	})
-	if errors.Is(err, fs.ErrNotExist) { // the directory itself is gone
+	if err != nil && !saysNothing(err) { // there is no such path any more, or it leads elsewhere
 		return false, nil
 	}
 	return is, err
+}
+
+// saysNothing reports whether an error is about this process or the disk, and not about the path.
+func saysNothing(err error) bool {
+	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EIO, fs.ErrPermission}, func(e error) bool {
+		return errors.Is(err, e)
+	})
 }
 
 // walked is how many entries of a directory are in memory at a time.
