@@ -121,21 +121,14 @@ func (e *encoder) Visit(event signal.Event) {
 // add adds a record's line, unless that is too long.
 func (e *encoder) add(h *hour, r *record.Record, event *signal.Event) {
 	before := len(h.lines)
-	h.lines = e.appendLine(h.lines, r, event)
+	e.around.TraceID, e.around.SpanID, e.around.Attributes = event.Trace.TraceID, event.Trace.SpanID, event.Attributes
+	h.lines = record.AppendLineWith(h.lines, r, e.include, &e.around)
 	if len(h.lines)-before > e.mostBytes {
 		h.lines = h.lines[:before]
 		e.tooLarge++
 		return
 	}
 	h.records++
-}
-
-func (e *encoder) appendLine(lines []byte, r *record.Record, event *signal.Event) []byte {
-	if e.include == (record.Include{}) {
-		return record.AppendLine(lines, r)
-	}
-	e.around.TraceID, e.around.SpanID, e.around.Attributes = event.Trace.TraceID, event.Trace.SpanID, event.Attributes
-	return record.AppendLineWith(lines, r, e.include, &e.around)
 }
 
 func (e *encoder) hourOf(finishedAt uint64) *hour {

@@ -432,6 +432,6 @@ func checkSequence(t *testing.T, o *output) {
 	must(t, chunks == o.chunks, "the chunks that came are counted")
 	must(t, bytes == o.aheadBytes, "what waits is counted")
 	must(t, at == o.end() && at <= contract.MaxIndex, "no index is beyond what the contract allows")
-	must(t, !o.isFinished, "what is finished has ended")
+	must(t, !o.isFinished(), "what is finished has ended")
 	must(t, o.finalEnd == 0 || o.finalEnd == at && len(o.waiting) > 0, "the final chunk is the last one, and waits")
 }

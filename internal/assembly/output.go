@@ -50,7 +50,6 @@ type output struct {
 	disagg             string
 	others             others
 
-	isFinished bool   // its final chunk was absorbed
 	finalAt    uint64 // the time of that
 	keepsTimes bool
 	during     span  // of all chunks
@@ -104,6 +103,9 @@ func (o *output) take(c *chunk.Chunk, first uint32) {
 	}
 }
 
+// isFinished reports whether the final chunk came, and all before it.
+func (o *output) isFinished() bool { return o.finalEnd != 0 && o.next == o.finalEnd }
+
 // absorbWaiting adds the first record that waits.
 func (o *output) absorbWaiting() {
 	a := o.takeFirst()
@@ -145,7 +147,6 @@ func (o *output) absorb(c *chunk.Chunk, first uint32) {
 	if c.Others > 0 {
 		o.others.absorb(c.Attributes)
 	}
-	o.isFinished = c.IsFinal
 }
 
 // microsBetween is the time between two instants in microseconds, as far as 32 bits tell.

@@ -139,7 +139,7 @@ func (t *Table) Add(from *From, trace signal.Trace, c *chunk.Chunk, now time.Tim
 // settle ends the output, has it wait, or leaves it as it is, after a chunk of that time.
 func (t *Table) settle(o *output, at uint64, now time.Time) {
 	switch {
-	case o.isFinished:
+	case o.isFinished():
 		t.end(o, Ended{Cause: Finished, OfSender: true, finishedAt: o.finalAt})
 	case o.size > t.options.OutputBytes || o.end() > contract.MaxIndex:
 		t.end(o, Ended{Cause: Evicted, OfSender: true, reason: contract.ReasonEvicted, finishedAt: at})

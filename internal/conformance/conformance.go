@@ -96,11 +96,11 @@ const byShutdown = `"end_reason":"shutdown"`
 func WithoutShutdown(files map[string]string) (rest map[string]string, shutdown int) {
 	rest = map[string]string{}
 	for hour, content := range files {
-		lines := strings.SplitAfter(content, "\n")
-		kept := slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, byShutdown) })
-		shutdown += strings.Count(content, "\n") - strings.Count(strings.Join(kept, ""), "\n")
-		if text := strings.Join(kept, ""); text != "" {
-			rest[hour] = text
+		lines := slices.Collect(strings.Lines(content))
+		kept := WithoutShutdownLines(lines)
+		shutdown += len(lines) - len(kept)
+		if len(kept) > 0 {
+			rest[hour] = strings.Join(kept, "")
 		}
 	}
 	return rest, shutdown

@@ -38,6 +38,19 @@ func Network(records []replay.Record, seed uint64) []replay.Record {
 	return delivered
 }
 
+// LoadAnyOrder reads the cases below a directory for which AnyOrder is true. There must be some.
+func LoadAnyOrder(directory string) ([]Case, error) {
+	cases, err := Load(directory)
+	if err != nil {
+		return nil, err
+	}
+	cases = slices.DeleteFunc(cases, func(c Case) bool { return !c.AnyOrder() })
+	if len(cases) == 0 {
+		return nil, fmt.Errorf("no case in %s may come in any order", directory)
+	}
+	return cases, nil
+}
+
 // AnyOrder reports whether the lines are the same in whatever order the records come, as long as they are numbered: no
 // output is evicted, and no id used again.
 func (c *Case) AnyOrder() bool {
@@ -100,9 +113,7 @@ func (c *Case) isMissed(place int) bool {
 func (c *Case) CheckLoss(lost replay.Event, got []string) error {
 	want := Lines(c.Files)
 	isVictim := func(line string) bool { return isOf(line, lost) }
-	others := slices.DeleteFunc(slices.Clone(got), func(line string) bool {
-		return isVictim(line) || strings.Contains(line, byShutdown)
-	})
+	others := slices.DeleteFunc(WithoutShutdownLines(got), isVictim)
 	if expected := slices.DeleteFunc(slices.Clone(want), isVictim); !slices.Equal(expected, others) {
 		return fmt.Errorf("other lines are\n%s\nand should be\n%s", strings.Join(others, ""), strings.Join(expected, ""))
 	}

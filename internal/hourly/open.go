@@ -199,7 +199,7 @@ func (w *Writer) mayAppend(path string, file disk.File, info disk.Info, by right
 func (w *Writer) mustNotBeCompressed(file string) error {
 	name, _ := layout.Parse(path.Base(file))
 	name.Compressed = true
-	compressed, err := w.disk.Open(path.Join(directoryOf(file), name.String()))
+	compressed, err := w.disk.Open(path.Join(path.Dir(file), name.String()))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil

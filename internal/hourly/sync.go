@@ -30,8 +30,6 @@ const (
 	aDirectory
 )
 
-func directoryOf(file string) string { return path.Dir(file) }
-
 const (
 	// mostUnsynced is about how many paths may wait to be synced: some MB. A batch may name any number of hours.
 	mostUnsynced = 1 << 14
@@ -43,10 +41,10 @@ const (
 // that.
 func (w *Writer) noteNames(file *openFile) {
 	if w.options.Sync == SyncAlways {
-		file.above = []string{directoryOf(file.path), "."}
+		file.above = []string{path.Dir(file.path), "."}
 		return
 	}
-	w.noteUnsynced(directoryOf(file.path), aDirectory)
+	w.noteUnsynced(path.Dir(file.path), aDirectory)
 	w.noteUnsynced(".", aDirectory)
 	delete(w.unsynced, file.path) // it is open
 }
@@ -77,7 +75,7 @@ func (w *Writer) commit(file *openFile, end int64) error {
 	case file.lost != nil:
 		return file.lost
 	}
-	size := file.sizeNow()
+	size, _ := file.state()
 	err := w.syncFile(file)
 	if err != nil {
 		w.abandon(file)
@@ -90,12 +88,6 @@ func (w *Writer) commit(file *openFile, end int64) error {
 	}
 	file.safe = size
 	return nil
-}
-
-func (f *openFile) sizeNow() int64 {
-	f.writing.Lock()
-	defer f.writing.Unlock()
-	return f.size
 }
 
 // syncAbove makes the name of a file safe, once.

@@ -68,11 +68,11 @@ func SuffixOf(digest []byte) string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(digest)[:suffixLen])
 }
 
-// hourLayout is that of the name of an hour.
-const hourLayout = "2006-01-02T15"
+// HourLayout is that of the name of an hour, the first characters of a time, for package time.
+const HourLayout = "2006-01-02T15"
 
 // ParseHour returns the beginning of an hour. ok is false where the name is that of none.
 func ParseHour(name string) (begin time.Time, ok bool) {
-	begin, err := time.Parse(hourLayout, name)
-	return begin, err == nil && begin.Format(hourLayout) == name
+	begin, err := time.Parse(HourLayout, name)
+	return begin, err == nil && begin.Format(HourLayout) == name
 }

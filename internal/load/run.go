@@ -94,7 +94,7 @@ func (s *sender) run(ctx context.Context, connect func() (otlpclient.Client, err
 		if err := s.pace(ctx, chunks); err != nil {
 			return err
 		}
-		if err := s.send(ctx, client, batch); err != nil {
+		if err := replay.Post(ctx, client, batch, s.plan.Signal, s.resource, s.plan.Timeout); err != nil {
 			return fmt.Errorf("after %d chunks of one sender: %w", s.chunks, err)
 		}
 		s.count(len(batch), chunks)
@@ -128,23 +128,7 @@ func (s *sender) pace(ctx context.Context, chunks int) error {
 		return ctx.Err()
 	}
 	due := float64(s.chunks+chunks) / s.rate
-	timer := time.NewTimer(time.Until(s.started.Add(time.Duration(due * float64(time.Second)))))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
-
-func (s *sender) send(ctx context.Context, client otlpclient.Client, batch []replay.Record) error {
-	ctx, cancel := context.WithTimeout(ctx, s.plan.Timeout)
-	defer cancel()
-	if s.plan.Signal == replay.AsTraces {
-		return client.SendTraces(ctx, replay.Traces(batch, s.resource))
-	}
-	return client.SendLogs(ctx, replay.Logs(batch, s.resource))
+	return replay.WaitUntil(ctx, s.started.Add(time.Duration(due*float64(time.Second))))
 }
 
 func (s *sender) count(records, chunks int) {

@@ -4,14 +4,13 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
-)
 
-// hourLayout is that of an hour's name, the first characters of a time.
-const hourLayout = "2006-01-02T15"
+	"github.com/otel-rawoutput/rawoutput/internal/layout"
+)
 
 // AppendHour appends the name of the hour of a time in nanoseconds since 1970.
 func AppendHour(dst []byte, nanos uint64) []byte {
-	return utc(nanos).AppendFormat(dst, hourLayout)
+	return utc(nanos).AppendFormat(dst, layout.HourLayout)
 }
 
 // AppendLine appends the record's line, its newline included. It is valid JSON in valid UTF-8 whatever the strings hold:

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otel-rawoutput/rawoutput/internal/layout"
 )
 
 const second = 1_000_000_000
@@ -241,8 +243,8 @@ func TestAppendHour(t *testing.T) {
 	} {
 		got := AppendHour(nil, nanos)
 		assert.Equal(t, want, string(got))
-		assert.Len(t, got, len(hourLayout))
-		assert.Equal(t, want, string(AppendTime(nil, nanos)[:len(hourLayout)]), "an hour is the beginning of a time")
+		assert.Len(t, got, len(layout.HourLayout))
+		assert.Equal(t, want, string(AppendTime(nil, nanos)[:len(layout.HourLayout)]), "an hour is the beginning of a time")
 	}
 }
 

@@ -39,7 +39,7 @@ func Send(ctx context.Context, client otlpclient.Client, records []Record, plan 
 		if err := pace.wait(ctx, batch[len(batch)-1].Time()); err != nil {
 			return events, err
 		}
-		if err := plan.send(ctx, client, batch); err != nil {
+		if err := Post(ctx, client, batch, plan.Signal, plan.Resource, plan.Timeout); err != nil {
 			return events, fmt.Errorf("after %d events: %w", events, err)
 		}
 		n := 0
@@ -54,13 +54,14 @@ func Send(ctx context.Context, client otlpclient.Client, records []Record, plan 
 	return events, nil
 }
 
-func (p *Plan) send(ctx context.Context, client otlpclient.Client, batch []Record) error {
-	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
+// Post sends records in one batch, and waits for the answer until the timeout.
+func Post(ctx context.Context, client otlpclient.Client, records []Record, signal Signal, resource map[string]string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if p.Signal == AsTraces {
-		return client.SendTraces(ctx, Traces(batch, p.Resource))
+	if signal == AsTraces {
+		return client.SendTraces(ctx, Traces(records, resource))
 	}
-	return client.SendLogs(ctx, Logs(batch, p.Resource))
+	return client.SendLogs(ctx, Logs(records, resource))
 }
 
 // pacer waits as long as the recorded server did.
@@ -75,7 +76,11 @@ func (p *pacer) wait(ctx context.Context, at uint64) error {
 	if p.speed == 0 || at <= p.first {
 		return ctx.Err()
 	}
-	due := p.started.Add(time.Duration(float64(at-p.first) / p.speed))
+	return WaitUntil(ctx, p.started.Add(time.Duration(float64(at-p.first)/p.speed)))
+}
+
+// WaitUntil waits until it is that time, or returns the context's error.
+func WaitUntil(ctx context.Context, due time.Time) error {
 	timer := time.NewTimer(time.Until(due))
 	defer timer.Stop()
 	select {

@@ -26,21 +26,7 @@ func TestLateRecordAfterAFailedCompression(t *testing.T) {
 func lateRecordAfter(t *testing.T, n int, killed bool) (failed bool) {
 	bubble(t, func(t *testing.T, d *disktest.Disk) {
 		put(t, d, marked, "acknowledged\n", longAgo)
-		calls := 0
-		d.SetFault(func(disktest.Call, string) (func(int) int, error) {
-			if calls++; calls == n || killed && calls > n {
-				return nil, disktest.ErrFault
-			}
-			return nil, nil
-		})
-		p := d.Process()
-		k := New(p, Options{Compress: true}, &spy{})
-		k.Start()
-		synctest.Wait()
-		failed = calls >= n
-		p.Kill()
-		d.SetFault(nil)
-		k.Close()
+		failed = compressFailing(d, n, killed, nil)
 
 		w := work(t, d.Process(), Options{Compress: true})
 		require.NoError(t, w.Append(hourly.Key{Hour: hour, PID: 1}, []byte("late\n")), "call %d", n)
@@ -58,4 +44,25 @@ func compressedLines(t *testing.T, d *disktest.Disk) (lines []string) {
 		lines = append(lines, strings.Split(strings.TrimSuffix(plain(t, d, path), "\n"), "\n")...)
 	}
 	return lines
+}
+
+// compressFailing compresses in a process whose nth call fails, and all after it where the process is killed. written says how much
+// of what it was given a failed write has written; nil is nothing. It reports whether there was an nth call.
+func compressFailing(d *disktest.Disk, n int, killed bool, written func(int) int) (failed bool) {
+	calls := 0
+	d.SetFault(func(disktest.Call, string) (func(int) int, error) {
+		if calls++; calls == n || killed && calls > n {
+			return written, disktest.ErrFault
+		}
+		return nil, nil
+	})
+	p := d.Process()
+	k := New(p, Options{Compress: true}, &spy{})
+	k.Start()
+	synctest.Wait()
+	failed = calls >= n
+	p.Kill()
+	d.SetFault(nil)
+	k.Close()
+	return failed
 }

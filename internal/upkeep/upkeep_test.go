@@ -367,21 +367,7 @@ func failCompress(t *testing.T, n int, killed, earlier bool) (failed bool) {
 		}
 		put(t, d, marked, "a\nb\n", longAgo)
 		makeSafe(t, d)
-		calls := 0
-		d.SetFault(func(disktest.Call, string) (func(int) int, error) {
-			if calls++; calls == n || killed && calls > n {
-				return func(bytes int) int { return bytes / 2 }, disktest.ErrFault
-			}
-			return nil, nil
-		})
-		p := d.Process()
-		k := New(p, Options{Compress: true}, &spy{})
-		k.Start()
-		synctest.Wait()
-		failed = calls >= n
-		p.Kill()
-		d.SetFault(nil)
-		k.Close()
+		failed = compressFailing(d, n, killed, func(bytes int) int { return bytes / 2 })
 		for _, left := range []*disktest.Disk{d, d.CutPower(func(int) int { return 0 })} {
 			keep(left, Options{Compress: true}, 4*time.Hour)
 			var got []string
