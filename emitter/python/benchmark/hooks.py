@@ -10,6 +10,7 @@ must do (the verdict) in it, in microseconds:
     process   CPU time of the server's whole process per chunk: its other threads included, the imitated server left out
     median    wall time of a call
     99.9 %    wall time of a call that one in a thousand exceeds
+    warm      the same without the first call of each step, which finds the processor's caches full of other things
     final     median wall time of the calls with a final chunk
 """
 
@@ -188,18 +189,23 @@ def measure_cpu(hook: Any, steps: list[list[Chunk]]) -> tuple[float, float]:
     return in_calls / 1000 / IN_FLIGHT / CHUNKS, process / 1000 / IN_FLIGHT / CHUNKS
 
 
-def measure_calls(hook: Any, steps: list[list[Chunk]]) -> tuple[float, float, float]:
-    """Returns the microseconds of the median call, of the slowest but one in a thousand, and of the median final one."""
-    calls, finals = [], []
+def measure_calls(hook: Any, steps: list[list[Chunk]]) -> tuple[float, float, float, float]:
+    """Returns the microseconds of the median call, of the slowest but one in a thousand, with and without the first of each
+    step, and of the median final one."""
+    calls = []
     for step in paced(steps):
         for chunk in step:
             before = time.perf_counter_ns()
             hook(chunk)
-            took = time.perf_counter_ns() - before
-            (finals if chunk.is_final else calls).append(took / 1000)
+            calls.append((time.perf_counter_ns() - before) / 1000)
     hook.flush()
-    everything = sorted(calls + finals)
-    return statistics.median(everything), everything[len(everything) * 999 // 1000], statistics.median(finals)
+    warm = [took for i, took in enumerate(calls) if i % IN_FLIGHT]
+    return statistics.median(calls), slowest(calls), slowest(warm), statistics.median(calls[-IN_FLIGHT:])
+
+
+def slowest(calls: list[float]) -> float:
+    """Returns the 99.9th percentile."""
+    return sorted(calls)[len(calls) * 999 // 1000]
 
 
 def run(rounds: int) -> dict[str, list[float]]:
@@ -230,7 +236,7 @@ def main() -> None:
         finally:
             sink.kill()
     print(f"Python {platform.python_version()}, {rounds} rounds of {IN_FLIGHT} outputs of {CHUNKS} chunks; microseconds")
-    print(f"{'hook':<18} {'calls':>8} {'thread':>8} {'process':>8} {'median':>8} {'99.9 %':>8} {'final':>8}")
+    print(f"{'hook':<18} {'calls':>8} {'thread':>8} {'process':>8} {'median':>8} {'99.9 %':>8} {'warm':>8} {'final':>8}")
     for name, columns in results.items():
         print(f"{name:<18}", *(f"{column:8.2f}" for column in columns))
 
