@@ -77,12 +77,18 @@ var subjects = []subject{
 	},
 }
 
-// config is the configuration of the subject for a signal.
-func (s subject) config(signal, socket, directory string) string {
+// config is the configuration of the subject for a signal, that has it write a CPU profile where one is wanted.
+func (s subject) config(signal, socket, directory, profile string) string {
+	extensions, names := "{}", "[]"
+	if profile != "" {
+		extensions = fmt.Sprintf("{pprof: {endpoint: 'localhost:0', save_to_file: %q}}", profile)
+		names = "[pprof]"
+	}
 	return fmt.Sprintf(`yaml:
+extensions: %s
 receivers: {otlp: {protocols: {grpc: {endpoint: %q, transport: unix, max_recv_msg_size_mib: 64}}}}
 processors: %s
 exporters: %s
-service: {pipelines: {%s: {receivers: [otlp], %s}}}
-`, socket, cmp.Or(s.processors, "{}"), strings.ReplaceAll(s.exporters, "DIRECTORY", directory), signal, s.pipeline)
+service: {extensions: %s, pipelines: {%s: {receivers: [otlp], %s}}}
+`, extensions, socket, cmp.Or(s.processors, "{}"), strings.ReplaceAll(s.exporters, "DIRECTORY", directory), names, signal, s.pipeline)
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 )
 
@@ -30,10 +31,14 @@ func run(ctx context.Context) error {
 	flag.StringVar(&p.peers, "peers", "", "the `path` of the Collector with the peers")
 	rounds := flag.Int("rounds", 3, "how often each subject gets each case")
 	chunks := flag.Int("chunks", 400_000, "chunks a run, or as many more as the case needs")
+	flag.StringVar(&p.profiles, "profiles", "", "a `directory` for a CPU profile of our Collector in each case; of the last round")
 	only := flag.String("cases", ".", "a regular expression: the `cases` to run")
 	flag.Parse()
 	wanted, err := regexp.Compile(*only)
 	if err != nil {
+		return err
+	}
+	if p.profiles, err = absolute(p.profiles); err != nil {
 		return err
 	}
 	if p.scratch, err = os.MkdirTemp("", "rawoutput-bench"); err != nil {
@@ -55,4 +60,15 @@ func run(ctx context.Context) error {
 }
 
 // places are the paths that a run needs.
-type places struct{ ours, peers, scratch string }
+type places struct{ ours, peers, scratch, profiles string }
+
+// absolute returns the absolute path of a directory that is then there; none is none.
+func absolute(directory string) (string, error) {
+	if directory == "" {
+		return "", nil
+	}
+	if err := os.MkdirAll(directory, 0o755); err != nil {
+		return "", err
+	}
+	return filepath.Abs(directory)
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/otel-rawoutput/rawoutput/internal/collector"
@@ -69,7 +70,7 @@ func (p places) run(ctx context.Context, s subject, l load, outputs int) (cost, 
 	if s.peers {
 		path = p.peers
 	}
-	c, err := collector.Start(ctx, path, []string{s.config(string(l.signal), socket, directory)})
+	c, err := collector.Start(ctx, path, []string{s.config(string(l.signal), socket, directory, p.profile(s, l, outputs))})
 	if err != nil {
 		return cost{}, err
 	}
@@ -86,6 +87,14 @@ func (p places) run(ctx context.Context, s subject, l load, outputs int) (cost, 
 	}
 	state := c.State()
 	return cost{cpu: state.UserTime() + state.SystemTime(), wall: wall, memory: peakMemory(state), chunks: outputs * l.chunksPerOutput}, nil
+}
+
+// profile is the path of the profile of a run, or empty where none is wanted: the Collector with the peers cannot make one.
+func (p places) profile(s subject, l load, outputs int) string {
+	if p.profiles == "" || s.peers || outputs == 0 {
+		return ""
+	}
+	return filepath.Join(p.profiles, strings.NewReplacer(" ", "-", ",", "").Replace(l.name+" "+s.name+".pprof"))
 }
 
 // send sends the outputs, as four servers would.
