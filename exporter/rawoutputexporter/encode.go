@@ -29,6 +29,7 @@ type encoder struct {
 	around    record.Surroundings // of the event that is encoded
 	pid       int                 // for the records of the current resource
 	reader    record.Reader
+	lines     record.Encoder
 	bySlot    map[slot]*hour // of this batch
 	last      *hour          // which most often is the next one too
 	hours     []*hour        // the same, in the order in which they came up
@@ -122,7 +123,7 @@ func (e *encoder) Visit(event signal.Event) {
 func (e *encoder) add(h *hour, r *record.Record, event *signal.Event) {
 	before := len(h.lines)
 	e.around.TraceID, e.around.SpanID, e.around.Attributes = event.Trace.TraceID, event.Trace.SpanID, event.Attributes
-	h.lines = record.AppendLineWith(h.lines, r, e.include, &e.around)
+	h.lines = e.lines.AppendLineWith(h.lines, r, e.include, &e.around)
 	if len(h.lines)-before > e.mostBytes {
 		h.lines = h.lines[:before]
 		e.tooLarge++

@@ -140,16 +140,22 @@ func (e *rawOutputExporter[T]) consume(ctx context.Context, batch T) error {
 		return nil
 	}
 	defer e.gate.Leave()
+	enqueue := e.enqueue
 	if e.cfg.callerMayBlock() {
-		var cancel context.CancelCauseFunc
-		ctx, cancel = context.WithCancelCause(ctx)
-		defer cancel(nil)
-		defer context.AfterFunc(e.stopping, func() { cancel(errStopped) })()
+		enqueue = e.enqueueUntilStopped
 	}
-	if err := e.enqueue(ctx, batch); err != nil {
+	if err := enqueue(ctx, batch); err != nil {
 		e.dropAll(batch, e.enqueueFailure(err), err)
 	}
 	return nil
+}
+
+// enqueueUntilStopped gives up waiting for room in the queue when the exporter is stopped.
+func (e *rawOutputExporter[T]) enqueueUntilStopped(ctx context.Context, batch T) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(e.stopping, func() { cancel(errStopped) })()
+	return e.enqueue(ctx, batch)
 }
 
 // dropAll drops a batch that was not taken apart: its records are dropped, all else is skipped.

@@ -43,10 +43,8 @@ var errTooLarge = errors.New("the line is longer than max_record_bytes")
 // write writes the lines of each hour: until all are written, patience ends, or the exporter is stopped. What it gives up
 // has an error.
 func (e *rawOutputExporter[T]) write(ctx context.Context, hours []*hour) {
-	if e.cfg.RetryOnFailure.Enabled {
-		e.retry(ctx, hours)
-	} else {
-		e.attempt(hours)
+	if again := e.attempt(hours); len(again) > 0 && e.cfg.RetryOnFailure.Enabled {
+		e.retry(ctx, again)
 	}
 }
 
@@ -54,6 +52,7 @@ func (e *rawOutputExporter[T]) write(ctx context.Context, hours []*hour) {
 // error that means something to them.
 var errNotWritten = errors.New("not written")
 
+// retry tries again what the first attempt could not write.
 func (e *rawOutputExporter[T]) retry(ctx context.Context, hours []*hour) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -64,8 +63,13 @@ func (e *rawOutputExporter[T]) retry(ctx context.Context, hours []*hour) {
 		InitialInterval: cfg.InitialInterval, MaxInterval: cfg.MaxInterval,
 		Multiplier: cfg.Multiplier, RandomizationFactor: cfg.RandomizationFactor,
 	}
+	isFirst := true
 	attempt := func() (struct{}, error) {
-		if hours = e.attempt(hours); len(hours) > 0 {
+		if !isFirst { // that one was made
+			hours = e.attempt(hours)
+		}
+		isFirst = false
+		if len(hours) > 0 {
 			return struct{}{}, errNotWritten
 		}
 		return struct{}{}, nil

@@ -200,7 +200,7 @@ func (makeRoom) do(c *conversation) { c.table.MakeRoom(c.second * second) }
 func show(e *Ended) string {
 	others := pcommon.NewMap()
 	e.PutOthers(others)
-	return showRecord(e.Record(), others.AsRaw()) + showPlace(e.Scope().Scope.Name(), e.Trace().SpanID[0])
+	return showRecord(recordOf(e), others.AsRaw()) + showPlace(e.Scope().Scope.Name(), e.Trace().SpanID[0])
 }
 
 // showPlace writes the scope and the span that an output began in.
@@ -434,4 +434,10 @@ func checkSequence(t *testing.T, o *output) {
 	must(t, at == o.end() && at <= contract.MaxIndex, "no index is beyond what the contract allows")
 	must(t, !o.isFinished(), "what is finished has ended")
 	must(t, o.finalEnd == 0 || o.finalEnd == at && len(o.waiting) > 0, "the final chunk is the last one, and waits")
+}
+
+func recordOf(e *Ended) record.Record {
+	var r record.Record
+	e.Fill(&r)
+	return r
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/otel-rawoutput/rawoutput/internal/chunk"
+	"github.com/otel-rawoutput/rawoutput/internal/record"
 	"github.com/otel-rawoutput/rawoutput/internal/signal"
 )
 
@@ -163,13 +164,14 @@ func BenchmarkEnd(b *testing.B) {
 	last := chunkOf("r", strings.Split(strings.Repeat(" token|", 98)+" token", "|")...).tokens(make([]uint32, 99)...).final().Chunk
 	s := newServer(4096)
 	s.sayAll(1)
+	var r record.Record
 	b.ReportAllocs()
 	for b.Loop() {
 		s.table.Add(s.from, signal.Trace{}, &first, s.now)
 		s.table.Add(s.from, signal.Trace{}, &last, s.now)
 		ended, _ := s.table.TakeEnded()
 		for i := range ended {
-			ended[i].Record()
+			ended[i].Fill(&r)
 		}
 	}
 }

@@ -795,7 +795,7 @@ func TestDeliveryCounts(t *testing.T) {
 	}
 	ended, tally := c.table.TakeEnded()
 	require.Len(t, ended, 1)
-	r := ended[0].Record()
+	r := recordOf(&ended[0])
 	assert.EqualValues(t, 4, r.Chunks.Value)
 	assert.EqualValues(t, 4, r.MissingChunks.Value)
 	assert.EqualValues(t, 3, r.DuplicateChunks.Value)

@@ -168,7 +168,7 @@ func (a *accountant) take(t *testing.T) {
 	missing := int64(0)
 	for i := range ended {
 		e := &ended[i]
-		r := e.Record()
+		r := recordOf(e)
 		a.recorded += int(r.Chunks.Value)
 		missing += int64(r.MissingChunks.Value)
 		must(t, r.Chunks.Value > 0, "a record has chunks")

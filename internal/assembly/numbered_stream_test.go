@@ -178,7 +178,7 @@ func (c *conversation) takeDelivered() (records []string, tally Tally) {
 	for i := range ended {
 		e := &ended[i]
 		others := e.output.others
-		r := e.Record()
+		r := recordOf(e)
 		r.DuplicateChunks = record.Count{}
 		source, _ := e.Scope().Resource.Attributes().Get(contract.InstanceID)
 		values := map[string]any{}

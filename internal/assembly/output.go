@@ -61,6 +61,10 @@ type output struct {
 	aheadBytes int64  // of the chunks that wait
 	order      uint64 // grows with each chunk of the table: who was updated before whom
 	slot       int    // in its request's outputs
+
+	// What check found out: whether all of the text is valid UTF-8, and none of it cut within a character; and whether its
+	// frames add up to it.
+	checked, valid, consistent bool
 }
 
 // Bytes that an output, or an origin, takes beside its buffers: itself, its entries in lists, maps and slices.
@@ -186,47 +190,58 @@ func (o *output) missing() uint32 { return max(o.end(), o.expected) - o.base - o
 // isEmpty reports whether the output has nothing to show but its final chunk.
 func (o *output) isEmpty() bool { return len(o.ends) == 0 && len(o.tokens) == 0 }
 
-// record returns the output's record, but for how it ended. It shares the output's buffers: nothing may be absorbed
-// afterwards.
-func (o *output) record() record.Record {
-	joined := asString(o.joined)
-	frames := make([]string, len(o.ends))
-	start := uint32(0)
-	for i, end := range o.ends {
-		frames[i] = joined[start:end]
-		start = end
-	}
-	r := record.Record{
-		RequestID:       o.key.request,
-		DisaggRequestID: o.disagg,
-		OutputIndex:     o.key.index,
-		StartedAt:       o.startedAt,
-		Streaming:       o.streaming,
-		Aborted:         o.aborted,
-		Text:            joined,
-		Frames:          frames,
-		TokenIDs:        o.tokens,
-		FrameTimes:      o.times,
-		Chunks:          record.CountOf(o.chunks),
-		MissingChunks:   record.CountOf(o.missing()),
-		DuplicateChunks: record.CountOf(o.duplicates),
+// fill makes r the output's record, but for how it ended, and uses its list of frames again. The record shares the output's
+// buffers: nothing may be absorbed afterwards.
+func (o *output) fill(r *record.Record) {
+	o.check()
+	*r = record.Record{
+		RequestID:        o.key.request,
+		DisaggRequestID:  o.disagg,
+		OutputIndex:      o.key.index,
+		StartedAt:        o.startedAt,
+		Streaming:        o.streaming,
+		Aborted:          o.aborted,
+		Text:             o.fullText(),
+		Frames:           o.appendFrames(r.Frames[:0]),
+		TokenIDs:         o.tokens,
+		FrameTimes:       o.times,
+		Chunks:           record.CountOf(o.chunks),
+		MissingChunks:    record.CountOf(o.missing()),
+		DuplicateChunks:  record.CountOf(o.duplicates),
+		ValidUTF8:        o.valid,
+		FramesConsistent: o.consistent,
 	}
 	if o.keepsTimes && o.times == nil {
 		r.FrameTimes = []uint32{} // kept, of no frames
 	}
-	if o.diverged {
-		r.Text = string(o.text) + joined[o.textEnd:]
-	}
-	r.FramesConsistent = o.missing() == 0 && o.framesAddUp(r.Text, frames)
-	return r
 }
 
-// framesAddUp spares the comparison where the text is the frames and none of them is cut within a character.
-func (o *output) framesAddUp(text string, frames []string) bool {
-	if !o.diverged && o.cutBetweenCharacters() {
-		return true
+func (o *output) fullText() string {
+	joined := asString(o.joined)
+	if o.diverged {
+		return string(o.text) + joined[o.textEnd:]
 	}
-	return record.AddUp(frames, text)
+	return joined
+}
+
+func (o *output) appendFrames(frames []string) []string {
+	joined, start := asString(o.joined), uint32(0)
+	for _, end := range o.ends {
+		frames = append(frames, joined[start:end])
+		start = end
+	}
+	return frames
+}
+
+// check finds out, once, whether the frames of the output's line add up to its text. It spares the comparison where the text
+// is the frames and none of them is cut within a character. Nothing may be absorbed afterwards.
+func (o *output) check() {
+	if o.checked {
+		return
+	}
+	o.checked = true
+	o.valid = !o.diverged && o.cutBetweenCharacters()
+	o.consistent = o.missing() == 0 && (o.valid || record.AddUp(o.appendFrames(nil), o.fullText()))
 }
 
 func (o *output) cutBetweenCharacters() bool {

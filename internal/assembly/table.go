@@ -318,14 +318,19 @@ func (t *Table) forget(o *output) {
 	t.requests[o.key.requestKey] = siblings[:last]
 }
 
-// Record returns the record of the output.
-func (e *Ended) Record() record.Record {
-	r := e.output.record()
+// Fill makes r the record of the output. It uses the memory of the frames that were in it again.
+func (e *Ended) Fill(r *record.Record) {
+	e.output.fill(r)
 	r.FinishedAt = e.finishedAt
 	if e.Cause != Finished {
 		r.Partial, r.EndReason, r.HasEndReason = true, e.reason, true
 	}
-	return r
+}
+
+// FramesConsistent reports what the record will say.
+func (e *Ended) FramesConsistent() bool {
+	e.output.check()
+	return e.output.consistent
 }
 
 // Scope is the resource and scope of the output's first chunk, by identity the same for outputs that share it.

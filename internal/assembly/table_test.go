@@ -790,7 +790,7 @@ func TestRecordTwice(t *testing.T) {
 	}
 	ended, _ := c.table.TakeEnded()
 	require.Len(t, ended, 1)
-	first := ended[0].Record()
-	assert.Equal(t, first, ended[0].Record())
+	first := recordOf(&ended[0])
+	assert.Equal(t, first, recordOf(&ended[0]))
 	assert.Equal(t, "A long text that is not its framesbc", first.Text)
 }

@@ -30,11 +30,15 @@ func (r *Record) Put(attributes pcommon.Map) {
 	if r.HasEndReason {
 		attr.SetText(attributes.PutEmpty(contract.EndReason), r.EndReason)
 	}
-	attr.SetText(attributes.PutEmpty(contract.Text), r.Text)
+	setText := attr.SetText
+	if r.ValidUTF8 {
+		setText = pcommon.Value.SetStr
+	}
+	setText(attributes.PutEmpty(contract.Text), r.Text)
 	frames := attributes.PutEmptySlice(contract.Frames)
 	frames.EnsureCapacity(len(r.Frames))
 	for _, frame := range r.Frames {
-		attr.SetText(frames.AppendEmpty(), frame)
+		setText(frames.AppendEmpty(), frame)
 	}
 	attributes.PutBool(contract.FramesConsistent, r.FramesConsistent)
 	ids := attributes.PutEmptySlice(contract.TokenIDs)

@@ -106,7 +106,7 @@ func TestKeysOfLineAndAttributes(t *testing.T) {
 	m := pcommon.NewMap()
 	r.Put(m)
 	assert.Equal(t, numAttributes, m.Len())
-	line := string(AppendLineWith(nil, &r, everything, &Surroundings{Resource: pcommon.NewMap(), Attributes: pcommon.NewMap()}))
+	line := string(new(Encoder).AppendLineWith(nil, &r, everything, &Surroundings{Resource: pcommon.NewMap(), Attributes: pcommon.NewMap()}))
 	for key := range m.All() {
 		assert.Contains(t, line, `"`+strings.TrimPrefix(key, contract.Namespace)+`":`)
 	}
@@ -136,7 +136,7 @@ func TestRoundTrip(t *testing.T) {
 			got, err := d.Read(sent(t, &r), 12345, r.FinishedAt)
 			require.NoError(t, err)
 			assert.Equal(t, normalised(&r), normalised(got))
-			assert.Equal(t, string(AppendLine(nil, &r)), string(AppendLine(nil, got)))
+			assert.Equal(t, string(new(Encoder).AppendLine(nil, &r)), string(new(Encoder).AppendLine(nil, got)))
 		})
 	}
 }

@@ -46,11 +46,12 @@ func eachText(b *testing.B, run func(*testing.B, *Record)) {
 // The bytes a second are those of the line.
 func BenchmarkAppendLine(b *testing.B) {
 	eachText(b, func(b *testing.B, r *Record) {
-		line := AppendLine(nil, r)
+		var e Encoder
+		line := e.AppendLine(nil, r)
 		b.SetBytes(int64(len(line)))
 		b.ReportAllocs()
 		for b.Loop() {
-			line = AppendLine(line[:0], r)
+			line = e.AppendLine(line[:0], r)
 		}
 	})
 }

@@ -66,7 +66,7 @@ func checkRead(t *testing.T, d *Reader, attributes pcommon.Map, startedAt, finis
 		return
 	}
 	require.NotEmpty(t, r.RequestID)
-	line := AppendLine(nil, r)
+	line := new(Encoder).AppendLine(nil, r)
 	decoded := decode(t, line)
 	assert.Equal(t, asGo(r.Text), decoded.Text)
 	assert.Equal(t, len(decoded.TokenIDs), decoded.NumOutputTokens)
@@ -76,7 +76,7 @@ func checkRead(t *testing.T, d *Reader, attributes pcommon.Map, startedAt, finis
 	r.Put(again)
 	r, err = d.Read(again, 0, finishedAt)
 	require.NoError(t, err)
-	assert.Equal(t, string(line), string(AppendLine(nil, r)))
+	assert.Equal(t, string(line), string(new(Encoder).AppendLine(nil, r)))
 }
 
 func seeds(f *testing.F) (otlp [][]byte) {

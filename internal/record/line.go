@@ -2,6 +2,7 @@ package record
 
 import (
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -13,14 +14,19 @@ func AppendHour(dst []byte, nanos uint64) []byte {
 	return utc(nanos).AppendFormat(dst, layout.HourLayout)
 }
 
+// Encoder makes lines of records. The zero value is ready; what it keeps is scratch memory.
+type Encoder struct {
+	ends []int // where each frame ends in the escaped text
+}
+
 // AppendLine appends the record's line, its newline included. It is valid JSON in valid UTF-8 whatever the strings hold:
 // a lone surrogate in its three-byte form becomes its escape, any other invalid byte U+FFFD.
-func AppendLine(dst []byte, r *Record) []byte {
-	return append(appendKeys(dst, r), "}\n"...)
+func (e *Encoder) AppendLine(dst []byte, r *Record) []byte {
+	return append(e.appendKeys(dst, r), "}\n"...)
 }
 
 // appendKeys appends the keys that each line has.
-func appendKeys(dst []byte, r *Record) []byte {
+func (e *Encoder) appendKeys(dst []byte, r *Record) []byte {
 	dst = append(dst, `{"event":"raw_output","request_id":`...)
 	dst = appendString(dst, r.RequestID)
 	dst = append(dst, `,"disagg_request_id":`...)
@@ -39,19 +45,60 @@ func appendKeys(dst []byte, r *Record) []byte {
 	dst = strconv.AppendBool(dst, r.Partial)
 	dst = append(dst, `,"end_reason":`...)
 	dst = appendNullable(dst, r.EndReason, r.HasEndReason)
-	dst = append(dst, `,"text":`...)
-	dst = appendString(dst, r.Text)
-	dst = append(dst, `,"frames":[`...)
-	for i, frame := range r.Frames {
-		dst = appendComma(dst, i)
-		dst = appendString(dst, frame)
-	}
-	dst = append(dst, `],"frames_consistent":`...)
+	dst = e.appendText(dst, r)
+	dst = append(dst, `,"frames_consistent":`...)
 	dst = strconv.AppendBool(dst, r.FramesConsistent)
 	dst = append(dst, `,"token_ids":`...)
 	dst = appendNumbers(dst, r.TokenIDs)
 	dst = append(dst, `,"num_output_tokens":`...)
 	return strconv.AppendInt(dst, int64(len(r.TokenIDs)), 10)
+}
+
+// appendText appends the text and the frames. Most often the frames are the text, cut between characters: then each character
+// is escaped once, and what becomes of a frame copied from what became of the text.
+func (e *Encoder) appendText(dst []byte, r *Record) []byte {
+	if !isCut(r.Text, r.Frames) {
+		dst = appendString(append(dst, `,"text":`...), r.Text)
+		return appendStrings(append(dst, `,"frames":`...), r.Frames)
+	}
+	dst = append(dst, `,"text":"`...)
+	from := len(dst)
+	e.ends = e.ends[:0]
+	for _, frame := range r.Frames {
+		dst = appendValid(dst, frame)
+		e.ends = append(e.ends, len(dst))
+	}
+	dst = append(dst, `","frames":[`...)
+	for i, end := range e.ends {
+		dst = append(appendComma(dst, i), '"')
+		dst = append(dst, dst[from:end]...)
+		dst = append(dst, '"')
+		from = end
+	}
+	return append(dst, ']')
+}
+
+// isCut reports whether the frames are a text that is valid UTF-8, cut between characters.
+func isCut(text string, frames []string) bool {
+	if !utf8.ValidString(text) {
+		return false
+	}
+	for _, frame := range frames {
+		rest, ok := strings.CutPrefix(text, frame)
+		if !ok || rest != "" && !utf8.RuneStart(rest[0]) {
+			return false
+		}
+		text = rest
+	}
+	return text == ""
+}
+
+func appendStrings(dst []byte, list []string) []byte {
+	dst = append(dst, '[')
+	for i, s := range list {
+		dst = appendString(appendComma(dst, i), s)
+	}
+	return append(dst, ']')
 }
 
 func appendNumbers(dst []byte, numbers []uint32) []byte {

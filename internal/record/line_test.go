@@ -69,7 +69,7 @@ func TestAppendLine(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := AppendLine([]byte("before"), &test.record)
+			got := new(Encoder).AppendLine([]byte("before"), &test.record)
 			assert.Equal(t, "before"+test.want+"\n", string(got))
 		})
 	}
@@ -108,7 +108,7 @@ func decode(t testing.TB, line []byte) (l decodedLine) {
 func TestLineAgainstEncodingJSON(t *testing.T) {
 	r := full()
 	r.Text, r.Frames = "a\"b\\c\n猫😀", []string{"a\"b", "\\c\n", "猫😀"}
-	line := AppendLine(nil, &r)
+	line := new(Encoder).AppendLine(nil, &r)
 	got := decode(t, line)
 	assert.Equal(t, decodedLine{
 		Event: "raw_output", RequestID: "r", DisaggRequestID: &r.DisaggRequestID, OutputIndex: 1,
@@ -253,9 +253,12 @@ func TestAppendLineAllocatesNothing(t *testing.T) {
 	for name, text := range map[string]string{"valid": `plain, "quoted", 猫`, "invalid": "a\xffb\xed\xa0\xbd"} {
 		t.Run(name, func(t *testing.T) {
 			r := full()
-			r.Text, r.Frames = text, []string{text, text}
 			buffer := make([]byte, 0, 4096)
-			assert.Zero(t, testing.AllocsPerRun(100, func() { buffer = AppendLine(buffer[:0], &r) }))
+			var e Encoder
+			for _, r.Frames = range [][]string{{text}, {text, text}} {
+				r.Text = text
+				assert.Zero(t, testing.AllocsPerRun(100, func() { buffer = e.AppendLine(buffer[:0], &r) }))
+			}
 		})
 	}
 }

@@ -28,8 +28,8 @@ type Surroundings struct {
 }
 
 // AppendLineWith appends the record's line with more keys than each line has. What is not known is null.
-func AppendLineWith(dst []byte, r *Record, include Include, around *Surroundings) []byte {
-	dst = appendKeys(dst, r)
+func (e *Encoder) AppendLineWith(dst []byte, r *Record, include Include, around *Surroundings) []byte {
+	dst = e.appendKeys(dst, r)
 	if include.Delivery {
 		dst = appendCount(append(dst, `,"chunks":`...), r.Chunks)
 		dst = appendCount(append(dst, `,"missing_chunks":`...), r.MissingChunks)

@@ -25,9 +25,9 @@ func mapOf(t *testing.T, raw map[string]any) pcommon.Map {
 // more returns what the line of a record has after the keys that each line has.
 func more(t *testing.T, r *Record, include Include, around Surroundings) string {
 	t.Helper()
-	line := string(AppendLineWith(nil, r, include, &around))
+	line := string(new(Encoder).AppendLineWith(nil, r, include, &around))
 	require.True(t, json.Valid([]byte(line)), line)
-	rest, ok := strings.CutPrefix(line, strings.TrimSuffix(string(AppendLine(nil, r)), "}\n"))
+	rest, ok := strings.CutPrefix(line, strings.TrimSuffix(string(new(Encoder).AppendLine(nil, r)), "}\n"))
 	require.True(t, ok, "the keys that each line has come first")
 	return rest
 }

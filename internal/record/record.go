@@ -2,13 +2,9 @@
 // (docs/contract.md, section 3).
 package record // import "github.com/otel-rawoutput/rawoutput/internal/record"
 
-import (
-	"bytes"
-	"strings"
-	"unicode/utf8"
-)
+import "bytes"
 
-// Record is what became of one output. Its strings need not be valid UTF-8; see AppendLine.
+// Record is what became of one output. Its strings need not be valid UTF-8; see Encoder.
 type Record struct {
 	RequestID       string
 	DisaggRequestID string // empty is null
@@ -22,6 +18,9 @@ type Record struct {
 	HasEndReason    bool
 	Text            string
 	Frames          []string // the text that each chunk added, none of them empty
+	// ValidUTF8 says that the text and the frames are known to be valid UTF-8, so that nobody needs to look; it is not on the
+	// line.
+	ValidUTF8 bool
 	// FramesConsistent says that the frames of the line add up to the text of the line, and that no chunk is known to be
 	// missing.
 	FramesConsistent bool
@@ -48,8 +47,8 @@ func CountOf(n uint32) Count { return Count{n, true} }
 // that it was made of: where a character was cut in two, the line has U+FFFD for each of its bytes in the frames, but the
 // character in the text; and the two halves of a surrogate pair are one character only where they are in one string.
 func AddUp(frames []string, text string) bool {
-	if utf8.ValidString(text) && allValid(frames) {
-		return addUpExactly(frames, text)
+	if isCut(text, frames) {
+		return true
 	}
 	var line []byte
 	for i, frame := range frames {
@@ -68,24 +67,4 @@ func cutsPair(frame, next string) bool {
 	}
 	end := frame[len(frame)-surrogateLen:]
 	return startsWithSurrogate(end) && end[1] < lowSurrogates && next[1] >= lowSurrogates
-}
-
-func allValid(frames []string) bool {
-	for _, frame := range frames {
-		if !utf8.ValidString(frame) {
-			return false
-		}
-	}
-	return true
-}
-
-func addUpExactly(frames []string, text string) bool {
-	for _, frame := range frames {
-		rest, ok := strings.CutPrefix(text, frame)
-		if !ok {
-			return false
-		}
-		text = rest
-	}
-	return text == ""
 }

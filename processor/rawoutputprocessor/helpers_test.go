@@ -143,7 +143,7 @@ func (v *lineVisitor) Visit(e signal.Event) {
 	}
 	r, err := v.reader.Read(e.Attributes, e.Time, e.Time)
 	require.NoError(v.t, err)
-	v.lines = append(v.lines, string(record.AppendLine(nil, r)))
+	v.lines = append(v.lines, string(new(record.Encoder).AppendLine(nil, r)))
 	v.texts = append(v.texts, r.Text)
 }
 

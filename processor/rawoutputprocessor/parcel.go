@@ -15,8 +15,7 @@ const parcelBytes = 1 << 20
 // parcel is a number of ended outputs on their way. The batch is built for each attempt: the next component may change
 // what it gets, and what is kept in between is small.
 type parcel[T any] struct {
-	ended   []assembly.Ended
-	records []record.Record // of ended, one each; none while it waits
+	ended []assembly.Ended
 	// rest is what a next component left of the batch that it took a part of; ended is then empty.
 	rest    T
 	hasRest bool
@@ -60,23 +59,14 @@ func (withoutValues) Value(any) any { return nil }
 
 // pack makes a parcel of outputs, and counts those whose frames do not add up.
 func (p *rawOutputProcessor[T]) pack(ended []assembly.Ended) *parcel[T] {
-	parcel := &parcel[T]{ended: ended, records: recordsOf(ended), count: len(ended)}
 	inconsistent := 0
-	for i := range parcel.records {
-		if !parcel.records[i].FramesConsistent {
+	for i := range ended {
+		if !ended[i].FramesConsistent() {
 			inconsistent++
 		}
 	}
 	p.telemetry.addInconsistent(inconsistent)
-	return parcel
-}
-
-func recordsOf(ended []assembly.Ended) []record.Record {
-	records := make([]record.Record, len(ended))
-	for i := range ended {
-		records[i] = ended[i].Record()
-	}
-	return records
+	return &parcel[T]{ended: ended, count: len(ended)}
 }
 
 // batch builds what is sent.
@@ -84,13 +74,11 @@ func (p *parcel[T]) batch(sig signal.Signal[T]) T {
 	if p.hasRest {
 		return sig.Copy(p.rest)
 	}
-	records := p.records
-	if records == nil {
-		records = recordsOf(p.ended)
-	}
 	b := sig.NewBatch()
+	var r record.Record
 	for i := range p.ended {
-		e, r := &p.ended[i], &records[i]
+		e := &p.ended[i]
+		e.Fill(&r)
 		attributes := b.Append(e.Scope(), e.Trace(), r.StartedAt, r.FinishedAt)
 		e.PutOthers(attributes)
 		r.Put(attributes)
@@ -115,7 +103,7 @@ func (p *parcel[T]) settle() {
 	if p.hasRest {
 		return
 	}
-	p.records, p.bytes = nil, 0
+	p.bytes = 0
 	for i := range p.ended {
 		e := &p.ended[i]
 		p.bytes += e.Size()

@@ -23,7 +23,7 @@ const (
 )
 
 // causes are the values of the end_reason attribute.
-var causes = map[assembly.Cause]string{
+var causes = [...]string{
 	assembly.Finished:      "finished",
 	assembly.RequestEnd:    "request_end",
 	assembly.Evicted:       "evicted",
@@ -48,7 +48,7 @@ type telemetry struct {
 	builder   *metadata.TelemetryBuilder
 	byOutcome [len(outcomeNames)]metric.AddOption
 	malformed metric.AddOption
-	byCause   map[assembly.Cause]metric.AddOption
+	byCause   [len(causes)]metric.AddOption
 	byReason  map[dropReason]metric.AddOption
 	dropped   tally.Tally
 }
@@ -62,7 +62,6 @@ func newTelemetry(set component.TelemetrySettings) (*telemetry, error) {
 	t := &telemetry{
 		builder:   builder,
 		malformed: with("outcome", "malformed"),
-		byCause:   map[assembly.Cause]metric.AddOption{},
 		byReason:  map[dropReason]metric.AddOption{},
 	}
 	ctx := context.Background()
@@ -105,8 +104,14 @@ func (t *telemetry) addMalformed() {
 }
 
 func (t *telemetry) addEnded(ended []assembly.Ended) {
+	var records [len(causes)]int64
 	for i := range ended {
-		t.builder.ProcessorRawOutputRecords.Add(context.Background(), 1, t.byCause[ended[i].Cause])
+		records[ended[i].Cause]++
+	}
+	for cause, n := range records {
+		if n > 0 {
+			t.builder.ProcessorRawOutputRecords.Add(context.Background(), n, t.byCause[cause])
+		}
 	}
 }
 
