@@ -76,7 +76,8 @@ func TestDefaultsInTables(t *testing.T) {
 		"max_pending": processor.MaxPending, "max_pending_bytes": processor.MaxPendingBytes, "max_output_bytes": processor.MaxOutputBytes,
 		"idle_timeout": strings.TrimSuffix(processor.IdleTimeout.String(), "0s"), "gap_timeout": processor.GapTimeout,
 		"ended_cache_size": processor.EndedCacheSize, "frame_times": processor.FrameTimes, "keep_chunks": processor.KeepChunks,
-		"pid": exporter.PID, "hour": exporter.Hour, "max_record_bytes": exporter.MaxRecordBytes, "max_open_files": exporter.MaxOpenFiles,
+		"packed_records": processor.PackedRecords,
+		"pid":            exporter.PID, "hour": exporter.Hour, "max_record_bytes": exporter.MaxRecordBytes, "max_open_files": exporter.MaxOpenFiles,
 		"fsync": exporter.Fsync, "fsync_interval": exporter.FsyncInterval, "compression": exporter.Compression,
 		"retry_on_start": exporter.RetryOnStart, "file_permissions": exporter.FilePermissions, "directory_permissions": exporter.DirectoryPermissions,
 	}

@@ -103,6 +103,21 @@ func SetText(v pcommon.Value, text string) {
 	v.SetEmptyBytes().FromRaw([]byte(text))
 }
 
+// AppendCut cuts a text into pieces of these lengths, in bytes, and appends them. They must add up to it.
+func AppendCut(dst []string, text string, lengths []uint32) ([]string, error) {
+	for _, n := range lengths {
+		if uint64(n) > uint64(len(text)) {
+			return dst, ErrMismatch
+		}
+		dst = append(dst, text[:n])
+		text = text[n:]
+	}
+	if text != "" {
+		return dst, ErrMismatch
+	}
+	return dst, nil
+}
+
 // AppendUint32s appends the numbers in v, each from 0 to most: an array of integers, or their packed form, little-endian
 // uint32 in bytes.
 func AppendUint32s(dst []uint32, v pcommon.Value, most uint32) ([]uint32, error) {

@@ -162,15 +162,8 @@ func (d *Decoder) framesOfPacked(text string, frameLengths pcommon.Value) ([]str
 		lengths = append(lengths, 0) // empty frame lengths are one chunk without text
 	}
 	from := len(d.frames)
-	for _, n := range lengths {
-		if uint64(n) > uint64(len(text)) {
-			return nil, attr.ErrMismatch
-		}
-		d.frames = append(d.frames, text[:n])
-		text = text[n:]
-	}
-	if text != "" {
-		return nil, attr.ErrMismatch
+	if d.frames, err = attr.AppendCut(d.frames, text, lengths); err != nil {
+		return nil, err
 	}
 	return d.framesSince(from), nil
 }

@@ -3,6 +3,8 @@ package record
 import (
 	"encoding/binary"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -12,11 +14,22 @@ import (
 )
 
 // numAttributes is how many Put puts at the most.
-const numAttributes = 17
+const numAttributes = 18
+
+// Form is how a record's frames and token ids are attributes.
+type Form uint8
+
+// The forms.
+const (
+	Arrays Form = iota // an element for each, which everybody can read
+	// Packed is for who reads records as Reader does: the frames are one string, and their lengths and the token ids bytes,
+	// little-endian uint32. In the Collector's memory an element of an array is an allocation, and a packed one 4 bytes.
+	Packed
+)
 
 // Put puts the record's keys into the attributes of its event. Text that is not valid UTF-8 goes as bytes. The values
 // share the record's strings.
-func (r *Record) Put(attributes pcommon.Map) {
+func (r *Record) Put(attributes pcommon.Map, form Form) {
 	attributes.EnsureCapacity(attributes.Len() + numAttributes)
 	attributes.PutStr(contract.RequestID, r.RequestID)
 	if r.DisaggRequestID != "" {
@@ -30,24 +43,50 @@ func (r *Record) Put(attributes pcommon.Map) {
 	if r.HasEndReason {
 		attr.SetText(attributes.PutEmpty(contract.EndReason), r.EndReason)
 	}
-	setText := attr.SetText
-	if r.ValidUTF8 {
-		setText = pcommon.Value.SetStr
+	r.textSetter()(attributes.PutEmpty(contract.Text), r.Text)
+	attributes.PutBool(contract.FramesConsistent, r.FramesConsistent)
+	if form == Packed {
+		r.putPacked(attributes)
+	} else {
+		r.putArrays(attributes)
 	}
-	setText(attributes.PutEmpty(contract.Text), r.Text)
+	attributes.PutInt(contract.NumOutputTokens, int64(len(r.TokenIDs)))
+	r.putDelivery(attributes)
+}
+
+// textSetter sets a value to a text of the record.
+func (r *Record) textSetter() func(pcommon.Value, string) {
+	if r.ValidUTF8 {
+		return pcommon.Value.SetStr
+	}
+	return attr.SetText
+}
+
+func (r *Record) putArrays(attributes pcommon.Map) {
+	setText := r.textSetter()
 	frames := attributes.PutEmptySlice(contract.Frames)
 	frames.EnsureCapacity(len(r.Frames))
 	for _, frame := range r.Frames {
 		setText(frames.AppendEmpty(), frame)
 	}
-	attributes.PutBool(contract.FramesConsistent, r.FramesConsistent)
 	ids := attributes.PutEmptySlice(contract.TokenIDs)
 	ids.EnsureCapacity(len(r.TokenIDs))
 	for _, id := range r.TokenIDs {
 		ids.AppendEmpty().SetInt(int64(id))
 	}
-	attributes.PutInt(contract.NumOutputTokens, int64(len(r.TokenIDs)))
-	r.putDelivery(attributes)
+}
+
+func (r *Record) putPacked(attributes pcommon.Map) {
+	joined, lengths := r.Text, make([]uint32, len(r.Frames))
+	if !isCutAnywhere(r.Text, r.Frames) {
+		joined = strings.Join(r.Frames, "")
+	}
+	for i, frame := range r.Frames {
+		lengths[i] = uint32(len(frame))
+	}
+	r.textSetter()(attributes.PutEmpty(contract.Frames), joined)
+	attributes.PutEmptyBytes(contract.FrameLengths).FromRaw(packed(lengths))
+	attributes.PutEmptyBytes(contract.TokenIDs).FromRaw(packed(r.TokenIDs))
 }
 
 func (r *Record) putDelivery(attributes pcommon.Map) {
@@ -84,6 +123,10 @@ type Reader struct {
 	hasText       bool
 	hasConsistent bool
 	frameTimes    []uint32 // as scratch
+	lengths       []uint32 // the same
+	packedFrames  string
+	isPacked      bool // the frames are one string, that
+	hasLengths    bool
 }
 
 // Read returns the record with these attributes, good until the next Read. startedAt and finishedAt are the times of its
@@ -96,6 +139,7 @@ func (d *Reader) Read(attributes pcommon.Map, startedAt, finishedAt uint64) (*Re
 	}
 	*r = Record{StartedAt: startedAt, FinishedAt: finishedAt, Frames: r.Frames[:0], TokenIDs: r.TokenIDs[:0]}
 	d.hasText, d.hasConsistent = false, false
+	d.packedFrames, d.isPacked, d.lengths, d.hasLengths = "", false, d.lengths[:0], false
 	for key, value := range attributes.All() {
 		if err := d.attribute(key, value); err != nil {
 			return nil, attr.InAttribute(key, err)
@@ -107,10 +151,31 @@ func (d *Reader) Read(attributes pcommon.Map, startedAt, finishedAt uint64) (*Re
 	if !d.hasText {
 		return nil, attr.InAttribute(contract.Text, attr.ErrMissing)
 	}
+	if err := d.cutPacked(); err != nil {
+		return nil, err
+	}
 	if !d.hasConsistent {
 		r.FramesConsistent = AddUp(r.Frames, r.Text)
 	}
 	return r, nil
+}
+
+// cutPacked cuts frames that are one string.
+func (d *Reader) cutPacked() (err error) {
+	r := &d.record
+	switch {
+	case d.isPacked && !d.hasLengths:
+		return attr.InAttribute(contract.Frames, attr.ErrType)
+	case !d.hasLengths:
+		return nil
+	case len(r.Frames) > 0: // of an array
+		return attr.InAttribute(contract.FrameLengths, attr.ErrMismatch)
+	}
+	if r.Frames, err = attr.AppendCut(r.Frames, d.packedFrames, d.lengths); err != nil {
+		return attr.InAttribute(contract.FrameLengths, err)
+	}
+	r.Frames = slices.DeleteFunc(r.Frames, func(frame string) bool { return frame == "" })
+	return nil
 }
 
 // Release gives up the references to what was read.
@@ -118,6 +183,7 @@ func (d *Reader) Release() {
 	frames := d.record.Frames[:cap(d.record.Frames)]
 	clear(frames)
 	d.record = Record{Frames: frames[:0], TokenIDs: d.record.TokenIDs[:0]}
+	d.packedFrames = ""
 }
 
 func (d *Reader) attribute(key string, v pcommon.Value) (err error) {
@@ -147,7 +213,10 @@ func (d *Reader) attribute(key string, v pcommon.Value) (err error) {
 		d.hasText = true
 		r.Text, err = attr.Text(v)
 	case contract.Frames:
-		r.Frames, err = appendFrames(r.Frames, v)
+		err = d.frames(v)
+	case contract.FrameLengths:
+		d.hasLengths = true
+		d.lengths, err = attr.AppendUint32s(d.lengths, v, contract.MaxIndex)
 	case contract.FramesConsistent:
 		d.hasConsistent = true
 		r.FramesConsistent, err = attr.Bool(v)
@@ -185,11 +254,18 @@ func count(v pcommon.Value) (Count, error) {
 // mayBeEmpty reports whether the empty string is a value of the key's, and not the want of one.
 func mayBeEmpty(key string) bool { return key == contract.Text || key == contract.EndReason }
 
-func appendFrames(dst []string, v pcommon.Value) ([]string, error) {
-	if v.Type() != pcommon.ValueTypeSlice {
-		return dst, attr.ErrType
+func (d *Reader) frames(v pcommon.Value) (err error) {
+	if v.Type() == pcommon.ValueTypeSlice {
+		d.record.Frames, err = appendFrames(d.record.Frames, v.Slice())
+		return err
 	}
-	for _, element := range v.Slice().All() {
+	d.isPacked = true
+	d.packedFrames, err = attr.Text(v)
+	return err
+}
+
+func appendFrames(dst []string, array pcommon.Slice) ([]string, error) {
+	for _, element := range array.All() {
 		frame, err := attr.Text(element)
 		if err != nil {
 			return dst, err

@@ -59,7 +59,7 @@ func normalised(r *Record) Record {
 func TestPut(t *testing.T) {
 	attributesOf := func(r Record) map[string]any {
 		m := pcommon.NewMap()
-		r.Put(m)
+		r.Put(m, Arrays)
 		return m.AsRaw()
 	}
 	t.Run("everything", func(t *testing.T) {
@@ -70,6 +70,15 @@ func TestPut(t *testing.T) {
 			contract.FramesConsistent: true, contract.TokenIDs: []any{int64(0), int64(7), int64(math.MaxUint32)},
 			contract.NumOutputTokens: int64(3),
 		}, attributesOf(full()))
+	})
+	t.Run("packed", func(t *testing.T) {
+		m := pcommon.NewMap()
+		r := full()
+		r.Text = "other"
+		r.Put(m, Packed)
+		assert.Equal(t, "ab", m.AsRaw()[contract.Frames])
+		assert.Equal(t, []byte{1, 0, 0, 0, 1, 0, 0, 0}, m.AsRaw()[contract.FrameLengths])
+		assert.Equal(t, []byte{0, 0, 0, 0, 7, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}, m.AsRaw()[contract.TokenIDs])
 	})
 	t.Run("what is null on the line is absent", func(t *testing.T) {
 		assert.Equal(t, map[string]any{
@@ -93,7 +102,7 @@ func TestPut(t *testing.T) {
 		m.PutStr("model", "m")
 		m.PutBool(contract.Text, true)
 		r := full()
-		r.Put(m)
+		r.Put(m, Arrays)
 		assert.Equal(t, "m", m.AsRaw()["model"])
 		assert.Equal(t, "ab", m.AsRaw()[contract.Text])
 	})
@@ -103,9 +112,12 @@ func TestPut(t *testing.T) {
 func TestKeysOfLineAndAttributes(t *testing.T) {
 	r := full()
 	r.Chunks, r.MissingChunks, r.DuplicateChunks, r.FrameTimes = CountOf(1), CountOf(2), CountOf(3), []uint32{}
+	packed := pcommon.NewMap()
+	r.Put(packed, Packed)
+	assert.Equal(t, numAttributes, packed.Len())
 	m := pcommon.NewMap()
-	r.Put(m)
-	assert.Equal(t, numAttributes, m.Len())
+	r.Put(m, Arrays)
+	assert.Equal(t, numAttributes, m.Len()+1, "without the lengths of the frames")
 	line := string(new(Encoder).AppendLineWith(nil, &r, everything, &Surroundings{Resource: pcommon.NewMap(), Attributes: pcommon.NewMap()}))
 	for key := range m.All() {
 		assert.Contains(t, line, `"`+strings.TrimPrefix(key, contract.Namespace)+`":`)
@@ -132,20 +144,22 @@ func TestRoundTrip(t *testing.T) {
 		"inconsistent although they add up": {RequestID: "r", Text: "a", Frames: []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var d Reader
-			got, err := d.Read(sent(t, &r), 12345, r.FinishedAt)
-			require.NoError(t, err)
-			assert.Equal(t, normalised(&r), normalised(got))
-			assert.Equal(t, string(new(Encoder).AppendLine(nil, &r)), string(new(Encoder).AppendLine(nil, got)))
+			for _, form := range []Form{Arrays, Packed} {
+				var d Reader
+				got, err := d.Read(sent(t, &r, form), 12345, r.FinishedAt)
+				require.NoError(t, err)
+				assert.Equal(t, normalised(&r), normalised(got))
+				assert.Equal(t, string(new(Encoder).AppendLine(nil, &r)), string(new(Encoder).AppendLine(nil, got)))
+			}
 		})
 	}
 }
 
 // sent returns the record's attributes as a receiver has them.
-func sent(t testing.TB, r *Record) pcommon.Map {
+func sent(t testing.TB, r *Record, form Form) pcommon.Map {
 	t.Helper()
 	logs := plog.NewLogs()
-	r.Put(logs.ResourceLogs().AppendEmpty().ScopeLogs().AppendEmpty().LogRecords().AppendEmpty().Attributes())
+	r.Put(logs.ResourceLogs().AppendEmpty().ScopeLogs().AppendEmpty().LogRecords().AppendEmpty().Attributes(), form)
 	otlp, err := (&plog.ProtoMarshaler{}).MarshalLogs(logs)
 	require.NoError(t, err)
 	received, err := (&plog.ProtoUnmarshaler{}).UnmarshalLogs(otlp)
@@ -211,6 +225,17 @@ func TestRead(t *testing.T) {
 			"empty frames are left out", raw{contract.Frames: []any{"", "a", []byte{}, "b", ""}},
 			func(r *Record) { r.Frames, r.FramesConsistent = []string{"a", "b"}, true },
 		},
+		{
+			"frames, packed", raw{contract.Frames: "ab", contract.FrameLengths: []byte{1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0}},
+			func(r *Record) { r.Frames, r.FramesConsistent = []string{"a", "b"}, true },
+		},
+		{
+			"frames, packed as bytes, cut within a character", raw{
+				contract.Text: "é", contract.Frames: []byte("é"), contract.FrameLengths: []any{int64(1), int64(1)}, contract.FramesConsistent: true,
+			},
+			func(r *Record) { r.Text, r.Frames, r.FramesConsistent = "é", []string{"\xc3", "\xa9"}, true },
+		},
+		{"no frames, packed", raw{contract.Frames: "", contract.FrameLengths: []byte{}}, func(*Record) {}},
 		{"frames that do not add up", raw{contract.Frames: []any{"a"}}, func(r *Record) { r.Frames = []string{"a"} }},
 		{
 			"what the record says of its frames counts", raw{contract.Frames: []any{"a", "b"}, contract.FramesConsistent: false},
@@ -282,6 +307,12 @@ func TestReadMalformed(t *testing.T) {
 		{"consistent as int", raw{contract.FramesConsistent: int64(1)}, contract.FramesConsistent, attr.ErrType},
 		{"an end reason as int", raw{contract.EndReason: int64(1)}, contract.EndReason, attr.ErrType},
 		{"one string as frames", raw{contract.Frames: "a"}, contract.Frames, attr.ErrType},
+		{"frames that their lengths do not cover", raw{contract.Frames: "ab", contract.FrameLengths: []byte{1, 0, 0, 0}}, contract.FrameLengths, attr.ErrMismatch},
+		{"frames shorter than their lengths", raw{contract.Frames: "a", contract.FrameLengths: []byte{2, 0, 0, 0}}, contract.FrameLengths, attr.ErrMismatch},
+		{"lengths of no frames", raw{contract.FrameLengths: []byte{2, 0, 0, 0}}, contract.FrameLengths, attr.ErrMismatch},
+		{"lengths beside an array", raw{contract.Frames: []any{"a"}, contract.FrameLengths: []byte{1, 0, 0, 0}}, contract.FrameLengths, attr.ErrMismatch},
+		{"3 bytes of lengths", raw{contract.Frames: "a", contract.FrameLengths: []byte{1, 2, 3}}, contract.FrameLengths, attr.ErrPacking},
+		{"an int as frames", raw{contract.Frames: int64(1), contract.FrameLengths: []byte{}}, contract.Frames, attr.ErrType},
 		{"an int in frames", raw{contract.Frames: []any{"a", int64(1)}}, contract.Frames, attr.ErrType},
 		{"no value in frames", raw{contract.Frames: []any{nil}}, contract.Frames, attr.ErrType},
 		{"a token id of 2^32", raw{contract.TokenIDs: []any{int64(1 << 32)}}, contract.TokenIDs, attr.ErrRange},
@@ -318,7 +349,7 @@ func TestReadErrorSaysNothingOfTheValue(t *testing.T) {
 func TestReaderKeepsNothing(t *testing.T) {
 	var d Reader
 	r := full()
-	_, err := d.Read(sent(t, &r), 0, t0)
+	_, err := d.Read(sent(t, &r, Arrays), 0, t0)
 	require.NoError(t, err)
 	_, err = d.Read(raw{contract.RequestID: "other", contract.Frames: []any{"x"}, contract.FramesConsistent: true}.readOnly(t), 0, t0)
 	require.Error(t, err)
@@ -330,7 +361,7 @@ func TestReaderKeepsNothing(t *testing.T) {
 func TestRelease(t *testing.T) {
 	var d Reader
 	r := full()
-	_, err := d.Read(sent(t, &r), 0, t0)
+	_, err := d.Read(sent(t, &r, Arrays), 0, t0)
 	require.NoError(t, err)
 	_, err = d.Read(least.readOnly(t), t0, t0)
 	require.NoError(t, err)
@@ -343,7 +374,7 @@ func TestRelease(t *testing.T) {
 
 func TestReadAllocatesNothing(t *testing.T) {
 	r := full()
-	attributes := sent(t, &r)
+	attributes := sent(t, &r, Arrays)
 	var d Reader
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
 		if _, err := d.Read(attributes, 0, t0); err != nil {

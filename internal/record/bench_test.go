@@ -82,7 +82,7 @@ func BenchmarkEncodingJSON(b *testing.B) {
 
 func BenchmarkRead(b *testing.B) {
 	eachText(b, func(b *testing.B, r *Record) {
-		attributes := sent(b, r)
+		attributes := sent(b, r, Arrays)
 		var d Reader
 		b.SetBytes(int64(len(r.Text)))
 		b.ReportAllocs()

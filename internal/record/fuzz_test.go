@@ -72,16 +72,19 @@ func checkRead(t *testing.T, d *Reader, attributes pcommon.Map, startedAt, finis
 	assert.Equal(t, len(decoded.TokenIDs), decoded.NumOutputTokens)
 	assert.NotContains(t, decoded.Frames, "")
 
-	again := pcommon.NewMap()
-	r.Put(again)
-	r, err = d.Read(again, 0, finishedAt)
-	require.NoError(t, err)
-	assert.Equal(t, string(line), string(new(Encoder).AppendLine(nil, r)))
+	for _, form := range []Form{Arrays, Packed} {
+		again := pcommon.NewMap()
+		r.Put(again, form)
+		r, err = d.Read(again, 0, finishedAt)
+		require.NoError(t, err)
+		assert.Equal(t, string(line), string(new(Encoder).AppendLine(nil, r)))
+	}
 }
 
 func seeds(f *testing.F) (otlp [][]byte) {
 	for _, attributes := range []raw{
 		least,
+		least.and(raw{contract.Frames: "ab", contract.FrameLengths: []byte{1, 0, 0, 0, 1, 0, 0, 0}}),
 		least.and(raw{
 			contract.StartedAt: "2026-11-04T05:06:07.123456+00:00", contract.Frames: []any{"a", []byte("b\xff")},
 			contract.TokenIDs: []byte{1, 2, 3, 4}, contract.OutputIndex: int64(2), contract.DisaggRequestID: 7.0,

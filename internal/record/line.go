@@ -80,12 +80,22 @@ func (e *Encoder) appendText(dst []byte, r *Record) []byte {
 
 // isCut reports whether the frames are a text that is valid UTF-8, cut between characters.
 func isCut(text string, frames []string) bool {
-	if !utf8.ValidString(text) {
+	if !utf8.ValidString(text) || !isCutAnywhere(text, frames) {
 		return false
 	}
 	for _, frame := range frames {
+		if frame != "" && !utf8.RuneStart(frame[0]) {
+			return false
+		}
+	}
+	return true
+}
+
+// isCutAnywhere reports whether the frames are a text, cut wherever.
+func isCutAnywhere(text string, frames []string) bool {
+	for _, frame := range frames {
 		rest, ok := strings.CutPrefix(text, frame)
-		if !ok || rest != "" && !utf8.RuneStart(rest[0]) {
+		if !ok {
 			return false
 		}
 		text = rest

@@ -178,14 +178,14 @@ func TestDeliveryThereAndBack(t *testing.T) {
 		Chunks: CountOf(2), MissingChunks: CountOf(math.MaxInt32), DuplicateChunks: CountOf(5), FrameTimes: []uint32{7, math.MaxUint32},
 	}
 	attributes := pcommon.NewMap()
-	want.Put(attributes)
+	want.Put(attributes, Arrays)
 	got, err := (&Reader{Include: everything}).Read(attributes, 0, 0)
 	require.NoError(t, err)
 	assert.Equal(t, want, *got)
 
 	want.FrameTimes, want.Frames = []uint32{}, nil // kept, of an output without frames
 	attributes = pcommon.NewMap()
-	want.Put(attributes)
+	want.Put(attributes, Arrays)
 	got, err = (&Reader{Include: everything}).Read(attributes, 0, 0)
 	require.NoError(t, err)
 	assert.Equal(t, []uint32{}, got.FrameTimes)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
+
+	"github.com/otel-rawoutput/rawoutput/internal/record"
 )
 
 // Config is the configuration of the processor.
@@ -39,6 +41,10 @@ type Config struct {
 
 	// KeepChunks passes the chunks and request ends on too, beside the records made of them (default false).
 	KeepChunks bool `mapstructure:"keep_chunks"`
+
+	// PackedRecords has the frames and token ids of records packed, not in arrays (default false): for the raw_output exporter,
+	// here or behind another Collector, that costs less.
+	PackedRecords bool `mapstructure:"packed_records"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
@@ -104,4 +110,12 @@ func createDefaultConfig() component.Config {
 		GapTimeout:      30 * time.Second,
 		EndedCacheSize:  16384,
 	}
+}
+
+// form is how records have their frames and token ids.
+func (cfg *Config) form() record.Form {
+	if cfg.PackedRecords {
+		return record.Packed
+	}
+	return record.Arrays
 }

@@ -25,7 +25,7 @@ func TestConfig(t *testing.T) {
 		}},
 		"all": {want: &Config{
 			MaxPending: 100, MaxPendingBytes: 1 << 20, MaxOutputBytes: 1 << 16, IdleTimeout: 30 * time.Second,
-			GapTimeout: time.Minute, EndedCacheSize: 100, FrameTimes: true, KeepChunks: true,
+			GapTimeout: time.Minute, EndedCacheSize: 100, FrameTimes: true, KeepChunks: true, PackedRecords: true,
 		}},
 		"never_idle": {want: &Config{
 			MaxPending: 4096, MaxPendingBytes: 256 << 20, MaxOutputBytes: 16 << 20, GapTimeout: 30 * time.Second,

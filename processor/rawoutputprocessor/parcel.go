@@ -16,6 +16,7 @@ const parcelBytes = 1 << 20
 // what it gets, and what is kept in between is small.
 type parcel[T any] struct {
 	ended []assembly.Ended
+	form  record.Form
 	// rest is what a next component left of the batch that it took a part of; ended is then empty.
 	rest    T
 	hasRest bool
@@ -66,7 +67,7 @@ func (p *rawOutputProcessor[T]) pack(ended []assembly.Ended) *parcel[T] {
 		}
 	}
 	p.telemetry.addInconsistent(inconsistent)
-	return &parcel[T]{ended: ended, count: len(ended)}
+	return &parcel[T]{ended: ended, form: p.cfg.form(), count: len(ended)}
 }
 
 // batch builds what is sent.
@@ -81,7 +82,7 @@ func (p *parcel[T]) batch(sig signal.Signal[T]) T {
 		e.Fill(&r)
 		attributes := b.Append(e.Scope(), e.Trace(), r.StartedAt, r.FinishedAt)
 		e.PutOthers(attributes)
-		r.Put(attributes)
+		r.Put(attributes, p.form)
 	}
 	return b.Batch()
 }

@@ -66,6 +66,21 @@ func TestKeepChunks(t *testing.T) {
 	f.shutdown(t)
 }
 
+// TestPackedRecords: a record says the same in both forms; which one it has is for the configuration to say.
+func TestPackedRecords(t *testing.T) {
+	var lines [2][]string
+	for i, packed := range []bool{false, true} {
+		f := newFixture(t, func(cfg *Config) { cfg.PackedRecords = packed })
+		require.NoError(t, f.ConsumeLogs(t.Context(), batch(chunkOf("1", "on"), chunkOf("1", "ce"), final("1", "!"))))
+		frames, _ := f.next.taken[0].ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0).Attributes().Get(contract.Frames)
+		assert.Equal(t, packed, frames.Type() == pcommon.ValueTypeStr)
+		lines[i] = f.next.lines(t)
+		f.shutdown(t)
+	}
+	assert.Len(t, lines[0], 1)
+	assert.Equal(t, lines[0], lines[1])
+}
+
 // If the next component refuses the others, nothing is absorbed: the sender's retry does no harm.
 func TestRefusedOthers(t *testing.T) {
 	for _, keep := range []bool{false, true} {

@@ -70,6 +70,10 @@ var subjects = []subject{
 		name: "raw_output", processors: "{raw_output: {max_pending: 100000}}", exporters: "{raw_output: {directory: DIRECTORY}}",
 		pipeline: "processors: [raw_output], exporters: [raw_output]",
 	},
+	{
+		name: "raw_output, packed records", processors: "{raw_output: {max_pending: 100000, packed_records: true}}",
+		exporters: "{raw_output: {directory: DIRECTORY}}", pipeline: "processors: [raw_output], exporters: [raw_output]",
+	},
 	{name: "fileexporter", peers: true, exporters: "{file: {path: DIRECTORY/chunks.jsonl}}", pipeline: "exporters: [file]"},
 	{
 		name: "groupbytrace", peers: true, spansOnly: true, processors: "{groupbytrace: {wait_duration: 1s, num_traces: 100000}}",

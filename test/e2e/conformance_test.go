@@ -14,7 +14,8 @@ import (
 )
 
 // TestConformance sends every case through the built Collector, in every way that must make no difference, and expects the
-// original hook's bytes. One Collector a case has a pipeline for each way.
+// original hook's bytes. One Collector a case has a pipeline for each way. Of logs and of spans, the records of the one are
+// packed.
 func TestConformance(t *testing.T) {
 	cases, err := conformance.Load("../../testdata/conformance")
 	require.NoError(t, err)
@@ -31,9 +32,10 @@ func conform(t *testing.T, c conformance.Case) {
 	for i := range variants {
 		for _, signal := range []replay.Signal{replay.AsLogs, replay.AsTraces} {
 			id := fmt.Sprintf("%s-%d", signal, i)
+			packed := (i%2 == 0) == (signal == replay.AsLogs)
 			pipelines = append(pipelines, pipeline{
 				id: id, signal: string(signal), socket: filepath.Join(sockets, id),
-				directory: filepath.Join(directories, id), processor: fmt.Sprintf("max_pending: %d", c.MaxPending),
+				directory: filepath.Join(directories, id), processor: fmt.Sprintf("max_pending: %d, packed_records: %t", c.MaxPending, packed),
 			})
 		}
 	}
