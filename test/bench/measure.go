@@ -94,17 +94,17 @@ func (p places) profile(s subject, l load, outputs int) string {
 	if p.profiles == "" || s.peers || outputs == 0 {
 		return ""
 	}
-	return filepath.Join(p.profiles, strings.NewReplacer(" ", "-", ",", "").Replace(l.name+" "+s.name+".pprof"))
+	return filepath.Join(p.profiles, strings.NewReplacer(" ", "-", ",", "", ":", "").Replace(l.name+" "+s.name+".pprof"))
 }
 
-// send sends the outputs, as four servers would.
+// send sends the outputs, as so many servers would.
 func send(ctx context.Context, l load, outputs int, socket string) error {
 	plan := generator.Plan{
 		Shape: generator.Shape{
 			Run: "bench", Outputs: outputs, N: 1, Chunks: l.chunksPerOutput, ChunksPerRecord: l.chunksPerRecord, Form: l.form,
 			Unnumbered: !l.numbered,
 		},
-		Senders: 4, InFlight: l.inFlight, BatchSize: 64, Signal: l.signal, Timeout: time.Minute,
+		Senders: l.senders, InFlight: l.inFlight, BatchSize: 64, Signal: l.signal, Timeout: time.Minute,
 		Resource: map[string]string{"service.name": "bench"},
 	}
 	_, err := generator.Run(ctx, plan, func() (otlpclient.Client, error) {
