@@ -49,9 +49,10 @@ fuzz: ## Run each fuzz target for FUZZTIME (30s)
 .PHONY: bench
 bench: ## Run the benchmarks
 	go test -run='^$$' -bench=. -benchmem ./...
+	cd test/bench && go test -bench=. ./...
 
 .PHONY: bench-e2e
-bench-e2e: build $(PEERS) ## Compare what recording costs a Collector with receiving alone and with others (some 20 minutes)
+bench-e2e: build $(PEERS) ## Compare what recording costs a Collector with receiving alone and with others (half an hour)
 	cd test/bench && go run . -collector ../../$(COLLECTOR) -peers ../../$(PEERS) -rounds $(or $(ROUNDS),3)
 
 $(PEERS): test/bench/peers.yaml | $(OCB)

@@ -92,15 +92,21 @@ func TestBytesAgainstTheHeap(t *testing.T) {
 	for _, test := range []struct{ outputs, chunks int }{{20_000, 1}, {20_000, 10}, {2000, 300}} {
 		t.Run(fmt.Sprintf("%d outputs of %d chunks", test.outputs, test.chunks), func(t *testing.T) {
 			s := newServer(test.outputs)
-			before := heap()
-			s.sayAll(test.chunks)
-			requests := int64(test.outputs) * int64(len(s.requests[0])) // were there before, and are counted
-			took := heap() - before + requests
+			took := s.takes(func() { s.sayAll(test.chunks) })
 			t.Logf("%d bytes counted, %d taken", s.table.Bytes(), took)
 			assert.InEpsilon(t, took, s.table.Bytes(), 0.25)
-			runtime.KeepAlive(s)
 		})
 	}
+}
+
+// takes is how many bytes are alive after something is said that were not before.
+func (s *server) takes(say func()) int64 {
+	requests := int64(len(s.requests)) * int64(len(s.requests[0])) // were there before, and are counted
+	before := heap()
+	say()
+	took := heap() - before + requests
+	runtime.KeepAlive(s)
+	return took
 }
 
 // heap is how many bytes are alive.
@@ -110,6 +116,37 @@ func heap() int64 {
 	runtime.GC() // the first one may have found finalizers to run
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
+}
+
+// BenchmarkMemory is what outputs in flight take, on the heap, as a ratio to what they must hold: the text, and 4 bytes for each
+// token and each frame.
+func BenchmarkMemory(b *testing.B) {
+	for _, test := range []struct{ outputs, chunks int }{{4096, 100}, {4096, 500}, {64, 2000}, {64, 32_000}} {
+		b.Run(fmt.Sprintf("%d outputs of %d chunks", test.outputs, test.chunks), func(b *testing.B) {
+			took, held := int64(0), 0
+			for b.Loop() {
+				s := newServer(test.outputs)
+				took += s.takes(func() { held += s.sayUnevenly(test.chunks) })
+			}
+			b.ReportMetric(float64(took)/float64(held), "bytes/byte")
+			b.ReportMetric(0, "ns/op") // says nothing
+		})
+	}
+}
+
+// sayUnevenly adds so many chunks to each output on average, from half to one and a half times as many, as outputs that began
+// at different times have: how much room is left at one length is chance. It returns the bytes that they must hold.
+func (s *server) sayUnevenly(chunks int) (held int) {
+	for i := range chunks * 3 / 2 {
+		for turn := range s.requests {
+			if i < chunks/2+chunks*turn/len(s.requests) {
+				s.turn = turn
+				s.say()
+				held += len(s.chunk.Frames[0]) + 4*len(s.chunk.TokenIDs) + 4
+			}
+		}
+	}
+	return held
 }
 
 func BenchmarkAdd(b *testing.B) {

@@ -1,14 +1,10 @@
 package record
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	"github.com/stretchr/testify/require"
 )
 
 // texts are what models write, from the cheapest to encode to the dearest.
@@ -43,7 +39,7 @@ func eachText(b *testing.B, run func(*testing.B, *Record)) {
 	}
 }
 
-// The bytes a second are those of the line.
+// The bytes a second are those of the line. Other libraries on the same records are in test/bench.
 func BenchmarkAppendLine(b *testing.B) {
 	eachText(b, func(b *testing.B, r *Record) {
 		var e Encoder
@@ -52,30 +48,6 @@ func BenchmarkAppendLine(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			line = e.AppendLine(line[:0], r)
-		}
-	})
-}
-
-// BenchmarkEncodingJSON is the yardstick of BenchmarkAppendLine: encoding/json on the same record, times already made.
-func BenchmarkEncodingJSON(b *testing.B) {
-	eachText(b, func(b *testing.B, r *Record) {
-		line := decodedLine{
-			Event: "raw_output", RequestID: r.RequestID, DisaggRequestID: &r.DisaggRequestID, OutputIndex: r.OutputIndex,
-			StartedAt: string(AppendTime(nil, r.StartedAt)), FinishedAt: string(AppendTime(nil, r.FinishedAt)),
-			Streaming: r.Streaming, Aborted: r.Aborted, Partial: r.Partial, EndReason: &r.EndReason,
-			Text: r.Text, Frames: r.Frames, FramesConsistent: r.FramesConsistent, TokenIDs: r.TokenIDs, NumOutputTokens: len(r.TokenIDs),
-		}
-		var buffer bytes.Buffer
-		e := json.NewEncoder(&buffer)
-		e.SetEscapeHTML(false)
-		require.NoError(b, e.Encode(line))
-		b.SetBytes(int64(buffer.Len()))
-		b.ReportAllocs()
-		for b.Loop() {
-			buffer.Reset()
-			if err := e.Encode(line); err != nil {
-				b.Fatal(err)
-			}
 		}
 	})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/otel-rawoutput/rawoutput/internal/replay"
@@ -17,12 +18,13 @@ type load struct {
 	inFlight        int
 	chunksPerOutput int
 	numbered        bool
+	senders         int
 }
 
 // plain is the load that the others vary: what a server sends that calls its hook for each chunk.
-var plain = load{signal: replay.AsLogs, form: replay.Single, chunksPerRecord: 1, inFlight: 64, chunksPerOutput: 100}
+var plain = load{signal: replay.AsLogs, form: replay.Single, chunksPerRecord: 1, inFlight: 64, chunksPerOutput: 100, senders: 4}
 
-var cases = []load{
+var cases = slices.Concat([]load{
 	plain.named("1 chunk a record"),
 	plain.form20(replay.Array).named("20 chunks a record, arrays"),
 	plain.form20(replay.Packed).named("20 chunks a record, packed"),
@@ -36,6 +38,14 @@ var cases = []load{
 	plain.with(func(l *load) { l.inFlight = 50_000 }).named("1 chunk a record, 50,000 in flight"),
 	plain.form20(replay.Packed).with(func(l *load) { l.chunksPerOutput = 2000 }).named("20 chunks a record, packed, 2,000 an output"),
 	plain.form20(replay.Packed).with(func(l *load) { l.chunksPerOutput = 32_000 }).named("20 chunks a record, packed, 32,000 an output"),
+}, bySenders("1 chunk a record", plain), bySenders("20 chunks a record, packed", plain.form20(replay.Packed)))
+
+// bySenders is the load from ever more senders, with as many outputs in flight.
+func bySenders(name string, l load) (loads []load) {
+	for _, n := range []int{1, 2, 4, 8} {
+		loads = append(loads, l.with(func(l *load) { l.senders = n }).named(fmt.Sprintf("%s, senders: %d", name, n)))
+	}
+	return loads
 }
 
 func (l load) named(name string) load { l.name = name; return l }
@@ -61,15 +71,18 @@ type subject struct {
 	processors, exporters, pipeline string
 }
 
+// ours is what is measured.
+var ours = subject{
+	name: "raw_output", processors: "{raw_output: {max_pending: 100000}}", exporters: "{raw_output: {directory: DIRECTORY}}",
+	pipeline: "processors: [raw_output], exporters: [raw_output]",
+}
+
 // receiver is what the others are compared with.
 var receiver = subject{name: "receiver alone", exporters: "{nop: }", pipeline: "exporters: [nop]"}
 
 var subjects = []subject{
 	receiver,
-	{
-		name: "raw_output", processors: "{raw_output: {max_pending: 100000}}", exporters: "{raw_output: {directory: DIRECTORY}}",
-		pipeline: "processors: [raw_output], exporters: [raw_output]",
-	},
+	ours,
 	{
 		name: "raw_output, packed records", processors: "{raw_output: {max_pending: 100000, packed_records: true}}",
 		exporters: "{raw_output: {directory: DIRECTORY}}", pipeline: "processors: [raw_output], exporters: [raw_output]",

@@ -3,7 +3,8 @@
 //
 // Each case is a load. Each subject is a Collector with a pipeline. In each round every subject gets the case's load once, one
 // subject after the other, so that what disturbs the machine disturbs all of them alike; the table has the medians of the
-// rounds. A ratio is one to the receiver alone in the same round. Nothing here is a test: the numbers are of one machine.
+// rounds. A ratio is one to the receiver alone in the same round. Last, a Collector is left alone, with outputs in flight and
+// without. Nothing here is a test: the numbers are of one machine.
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"time"
 )
 
 func main() {
@@ -32,6 +34,7 @@ func run(ctx context.Context) error {
 	rounds := flag.Int("rounds", 3, "how often each subject gets each case")
 	chunks := flag.Int("chunks", 400_000, "chunks a run, or as many more as the case needs")
 	flag.StringVar(&p.profiles, "profiles", "", "a `directory` for a CPU profile of our Collector in each case; of the last round")
+	idle := flag.Duration("idle", 10*time.Second, "how long to measure a Collector that nothing is sent to; 0 is not at all")
 	only := flag.String("cases", ".", "a regular expression: the `cases` to run")
 	flag.Parse()
 	wanted, err := regexp.Compile(*only)
@@ -55,6 +58,12 @@ func run(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		print(os.Stdout, c, results)
+	}
+	if *idle == 0 || !wanted.MatchString(idleCase) {
+		return nil
+	}
+	if err := printIdle(ctx, os.Stdout, p, *idle); err != nil {
+		return fmt.Errorf("%s: %w", idleCase, err)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -60,24 +61,14 @@ func measure(ctx context.Context, p places, l load, rounds, chunks int) ([]*resu
 
 // run starts a Collector, sends it outputs, stops it, and says what it took.
 func (p places) run(ctx context.Context, s subject, l load, outputs int) (cost, error) {
-	directory, err := os.MkdirTemp(p.scratch, "run")
+	c, err := p.start(ctx, s, l.signal, p.profile(s, l, outputs))
 	if err != nil {
 		return cost{}, err
 	}
-	defer os.RemoveAll(directory)
-	socket := filepath.Join(directory, "otlp")
-	path := p.ours
-	if s.peers {
-		path = p.peers
-	}
-	c, err := collector.Start(ctx, path, []string{s.config(string(l.signal), socket, directory, p.profile(s, l, outputs))})
-	if err != nil {
-		return cost{}, err
-	}
-	defer c.Kill()
+	defer c.end()
 	began := time.Now()
 	if outputs > 0 {
-		if err := send(ctx, l, outputs, socket); err != nil {
+		if err := send(ctx, l, outputs, c.connect); err != nil {
 			return cost{}, err
 		}
 	}
@@ -89,26 +80,59 @@ func (p places) run(ctx context.Context, s subject, l load, outputs int) (cost, 
 	return cost{cpu: state.UserTime() + state.SystemTime(), wall: wall, memory: peakMemory(state), chunks: outputs * l.chunksPerOutput}, nil
 }
 
+// running is a Collector that runs, and the directory that is its own.
+type running struct {
+	*collector.Collector
+	directory string
+}
+
+func (p places) start(ctx context.Context, s subject, signal replay.Signal, profile string) (*running, error) {
+	directory, err := os.MkdirTemp(p.scratch, "run")
+	if err != nil {
+		return nil, err
+	}
+	r := &running{directory: directory}
+	path := p.ours
+	if s.peers {
+		path = p.peers
+	}
+	r.Collector, err = collector.Start(ctx, path, []string{s.config(string(signal), r.socket(), directory, profile)})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(directory))
+	}
+	return r, nil
+}
+
+func (r *running) socket() string { return filepath.Join(r.directory, "otlp") }
+
+func (r *running) connect() (otlpclient.Client, error) {
+	return otlpclient.NewGRPC(otlpclient.Options{Endpoint: "unix:" + r.socket()})
+}
+
+// end ends the Collector, if it still runs, and removes what it wrote.
+func (r *running) end() {
+	r.Kill()
+	_ = os.RemoveAll(r.directory)
+}
+
 // profile is the path of the profile of a run, or empty where none is wanted: the Collector with the peers cannot make one.
 func (p places) profile(s subject, l load, outputs int) string {
 	if p.profiles == "" || s.peers || outputs == 0 {
 		return ""
 	}
-	return filepath.Join(p.profiles, strings.NewReplacer(" ", "-", ",", "").Replace(l.name+" "+s.name+".pprof"))
+	return filepath.Join(p.profiles, strings.NewReplacer(" ", "-", ",", "", ":", "").Replace(l.name+" "+s.name+".pprof"))
 }
 
-// send sends the outputs, as four servers would.
-func send(ctx context.Context, l load, outputs int, socket string) error {
+// send sends the outputs, as so many servers would.
+func send(ctx context.Context, l load, outputs int, connect func() (otlpclient.Client, error)) error {
 	plan := generator.Plan{
 		Shape: generator.Shape{
 			Run: "bench", Outputs: outputs, N: 1, Chunks: l.chunksPerOutput, ChunksPerRecord: l.chunksPerRecord, Form: l.form,
 			Unnumbered: !l.numbered,
 		},
-		Senders: 4, InFlight: l.inFlight, BatchSize: 64, Signal: l.signal, Timeout: time.Minute,
+		Senders: l.senders, InFlight: l.inFlight, BatchSize: 64, Signal: l.signal, Timeout: time.Minute,
 		Resource: map[string]string{"service.name": "bench"},
 	}
-	_, err := generator.Run(ctx, plan, func() (otlpclient.Client, error) {
-		return otlpclient.NewGRPC(otlpclient.Options{Endpoint: "unix:" + socket})
-	})
+	_, err := generator.Run(ctx, plan, connect)
 	return err
 }
