@@ -1,10 +1,12 @@
 package record
 
 import (
+	"encoding/binary"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/otel-rawoutput/rawoutput/internal/layout"
 )
@@ -16,7 +18,7 @@ func AppendHour(dst []byte, nanos uint64) []byte {
 
 // Encoder makes lines of records. The zero value is ready; what it keeps is scratch memory.
 type Encoder struct {
-	ends []int // where each frame ends in the escaped text
+	escapes []escaped // of a text
 }
 
 // AppendLine appends the record's line, its newline included. It is valid JSON in valid UTF-8 whatever the strings hold:
@@ -62,20 +64,45 @@ func (e *Encoder) appendText(dst []byte, r *Record) []byte {
 		return appendStrings(append(dst, `,"frames":`...), r.Frames)
 	}
 	dst = append(dst, `,"text":"`...)
-	from := len(dst)
-	e.ends = e.ends[:0]
-	for _, frame := range r.Frames {
-		dst = appendValid(dst, frame)
-		e.ends = append(e.ends, len(dst))
-	}
+	at := len(dst)
+	dst = e.appendNoting(dst, r.Text)
 	dst = append(dst, `","frames":[`...)
-	for i, end := range e.ends {
+	escapes, end := e.escapes, 0
+	for i, frame := range r.Frames {
+		from := at
+		at, end = at+len(frame), end+len(frame)
+		for len(escapes) > 0 && escapes[0].at < end {
+			at += escapes[0].more
+			escapes = escapes[1:]
+		}
 		dst = append(appendComma(dst, i), '"')
-		dst = append(dst, dst[from:end]...)
+		dst = append(dst, dst[from:at]...)
 		dst = append(dst, '"')
-		from = end
 	}
 	return append(dst, ']')
+}
+
+// escaped is a byte of a text that was escaped: where in the text it is, and how many bytes its escape has more.
+type escaped struct{ at, more int }
+
+// appendNoting is appendValid, and notes the escapes.
+func (e *Encoder) appendNoting(dst []byte, s string) []byte {
+	e.escapes = e.escapes[:0]
+	for start := 0; start < len(s); {
+		plain := plainPrefix(s[start:])
+		dst = append(dst, s[start:start+plain]...)
+		start += plain
+		for end := min(start+8, len(s)); start < end; start++ {
+			if escape[s[start]] == 0 {
+				dst = append(dst, s[start])
+				continue
+			}
+			before := len(dst)
+			dst = appendEscape(dst, s[start])
+			e.escapes = append(e.escapes, escaped{start, len(dst) - before - 1})
+		}
+	}
+	return dst
 }
 
 // isCut reports whether the frames are a text that is valid UTF-8, cut between characters.
@@ -209,16 +236,37 @@ const hexDigits = "0123456789abcdef"
 
 // appendValid appends valid UTF-8. Only ASCII needs escapes; everything else is copied in runs.
 func appendValid(dst []byte, s string) []byte {
-	start := 0
-	for i := 0; i < len(s); i++ {
-		if escape[s[i]] == 0 {
-			continue
+	for start := 0; start < len(s); {
+		plain := plainPrefix(s[start:])
+		dst = append(dst, s[start:start+plain]...)
+		start += plain
+		for end := min(start+8, len(s)); start < end; start++ {
+			if escape[s[start]] == 0 {
+				dst = append(dst, s[start])
+			} else {
+				dst = appendEscape(dst, s[start])
+			}
 		}
-		dst = append(dst, s[start:i]...)
-		dst = appendEscape(dst, s[i])
-		start = i + 1
 	}
-	return append(dst, s[start:]...)
+	return dst
+}
+
+// plainPrefix returns a length, a multiple of 8, up to which nothing in s must be escaped.
+func plainPrefix(s string) (n int) {
+	b := unsafe.Slice(unsafe.StringData(s), len(s)) // only read
+	for ; n+8 <= len(b) && mustEscape(binary.LittleEndian.Uint64(b[n:])) == 0; n += 8 {
+	}
+	return n
+}
+
+// One in each byte, and the highest bit of each.
+const ones, highs = 0x0101010101010101, 0x8080808080808080
+
+// mustEscape is 0 where none of eight bytes must be escaped. A byte is below n if taking n from it borrows from its highest bit,
+// and zero if it is below 1.
+func mustEscape(eight uint64) uint64 {
+	quotes, backslashes := eight^ones*'"', eight^ones*'\\'
+	return ((eight-ones*' ')&^eight | (quotes-ones)&^quotes | (backslashes-ones)&^backslashes) & highs
 }
 
 func appendEscape(dst []byte, c byte) []byte {
