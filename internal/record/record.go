@@ -2,7 +2,10 @@
 // (docs/contract.md, section 3).
 package record // import "github.com/otel-rawoutput/rawoutput/internal/record"
 
-import "bytes"
+import (
+	"bytes"
+	"unicode/utf8"
+)
 
 // Record is what became of one output. Its strings need not be valid UTF-8; see Encoder.
 type Record struct {
@@ -47,8 +50,8 @@ func CountOf(n uint32) Count { return Count{n, true} }
 // that it was made of: where a character was cut in two, the line has U+FFFD for each of its bytes in the frames, but the
 // character in the text; and the two halves of a surrogate pair are one character only where they are in one string.
 func AddUp(frames []string, text string) bool {
-	if isCut(text, frames) {
-		return true
+	if utf8.ValidString(text) && allValid(frames) {
+		return isCutAnywhere(text, frames)
 	}
 	var line []byte
 	for i, frame := range frames {
@@ -67,4 +70,13 @@ func cutsPair(frame, next string) bool {
 	}
 	end := frame[len(frame)-surrogateLen:]
 	return startsWithSurrogate(end) && end[1] < lowSurrogates && next[1] >= lowSurrogates
+}
+
+func allValid(frames []string) bool {
+	for _, frame := range frames {
+		if !utf8.ValidString(frame) {
+			return false
+		}
+	}
+	return true
 }
