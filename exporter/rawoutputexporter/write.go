@@ -63,12 +63,12 @@ func (e *rawOutputExporter[T]) retry(ctx context.Context, hours []*hour) {
 		InitialInterval: cfg.InitialInterval, MaxInterval: cfg.MaxInterval,
 		Multiplier: cfg.Multiplier, RandomizationFactor: cfg.RandomizationFactor,
 	}
-	isFirst := true
+	waited := false
 	attempt := func() (struct{}, error) {
-		if !isFirst { // that one was made
+		if waited { // backoff begins with an attempt, which was made, and not with a wait
 			hours = e.attempt(hours)
 		}
-		isFirst = false
+		waited = true
 		if len(hours) > 0 {
 			return struct{}{}, errNotWritten
 		}

@@ -125,7 +125,8 @@ type Reader struct {
 	frameTimes    []uint32 // as scratch
 	lengths       []uint32 // the same
 	packedFrames  string
-	isPacked      bool // the frames are one string, that
+	isArray       bool // the frames are an array
+	isPacked      bool // they are one string, that
 	hasLengths    bool
 }
 
@@ -139,7 +140,7 @@ func (d *Reader) Read(attributes pcommon.Map, startedAt, finishedAt uint64) (*Re
 	}
 	*r = Record{StartedAt: startedAt, FinishedAt: finishedAt, Frames: r.Frames[:0], TokenIDs: r.TokenIDs[:0]}
 	d.hasText, d.hasConsistent = false, false
-	d.packedFrames, d.isPacked, d.lengths, d.hasLengths = "", false, d.lengths[:0], false
+	d.packedFrames, d.isArray, d.isPacked, d.lengths, d.hasLengths = "", false, false, d.lengths[:0], false
 	for key, value := range attributes.All() {
 		if err := d.attribute(key, value); err != nil {
 			return nil, attr.InAttribute(key, err)
@@ -168,22 +169,33 @@ func (d *Reader) cutPacked() (err error) {
 		return attr.InAttribute(contract.Frames, attr.ErrType)
 	case !d.hasLengths:
 		return nil
-	case len(r.Frames) > 0: // of an array
+	case d.isArray:
 		return attr.InAttribute(contract.FrameLengths, attr.ErrMismatch)
 	}
+	d.lengths = slices.DeleteFunc(d.lengths, func(n uint32) bool { return n == 0 })
 	if r.Frames, err = attr.AppendCut(r.Frames, d.packedFrames, d.lengths); err != nil {
 		return attr.InAttribute(contract.FrameLengths, err)
 	}
-	r.Frames = slices.DeleteFunc(r.Frames, func(frame string) bool { return frame == "" })
 	return nil
 }
 
-// Release gives up the references to what was read.
+// mostKept is the most elements of each kind that a Reader keeps memory for.
+const mostKept = 1 << 16
+
+// Release gives up the references to what was read, and memory that was needed for a large record.
 func (d *Reader) Release() {
-	frames := d.record.Frames[:cap(d.record.Frames)]
-	clear(frames)
-	d.record = Record{Frames: frames[:0], TokenIDs: d.record.TokenIDs[:0]}
-	d.packedFrames = ""
+	frames := kept(d.record.Frames)
+	clear(frames[:cap(frames)])
+	d.record = Record{Frames: frames, TokenIDs: kept(d.record.TokenIDs)}
+	d.lengths, d.frameTimes, d.packedFrames = kept(d.lengths), kept(d.frameTimes), ""
+}
+
+// kept returns the memory of a list for the next one, unless it is too much.
+func kept[E any](list []E) []E {
+	if cap(list) > mostKept {
+		return nil
+	}
+	return list[:0]
 }
 
 func (d *Reader) attribute(key string, v pcommon.Value) (err error) {
@@ -255,7 +267,7 @@ func count(v pcommon.Value) (Count, error) {
 func mayBeEmpty(key string) bool { return key == contract.Text || key == contract.EndReason }
 
 func (d *Reader) frames(v pcommon.Value) (err error) {
-	if v.Type() == pcommon.ValueTypeSlice {
+	if d.isArray = v.Type() == pcommon.ValueTypeSlice; d.isArray {
 		d.record.Frames, err = appendFrames(d.record.Frames, v.Slice())
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -311,6 +312,7 @@ func TestReadMalformed(t *testing.T) {
 		{"frames shorter than their lengths", raw{contract.Frames: "a", contract.FrameLengths: []byte{2, 0, 0, 0}}, contract.FrameLengths, attr.ErrMismatch},
 		{"lengths of no frames", raw{contract.FrameLengths: []byte{2, 0, 0, 0}}, contract.FrameLengths, attr.ErrMismatch},
 		{"lengths beside an array", raw{contract.Frames: []any{"a"}, contract.FrameLengths: []byte{1, 0, 0, 0}}, contract.FrameLengths, attr.ErrMismatch},
+		{"lengths beside an empty array", raw{contract.Frames: []any{}, contract.FrameLengths: []byte{}}, contract.FrameLengths, attr.ErrMismatch},
 		{"3 bytes of lengths", raw{contract.Frames: "a", contract.FrameLengths: []byte{1, 2, 3}}, contract.FrameLengths, attr.ErrPacking},
 		{"an int as frames", raw{contract.Frames: int64(1), contract.FrameLengths: []byte{}}, contract.Frames, attr.ErrType},
 		{"an int in frames", raw{contract.Frames: []any{"a", int64(1)}}, contract.Frames, attr.ErrType},
@@ -349,7 +351,11 @@ func TestReadErrorSaysNothingOfTheValue(t *testing.T) {
 func TestReaderKeepsNothing(t *testing.T) {
 	var d Reader
 	r := full()
-	_, err := d.Read(sent(t, &r, Arrays), 0, t0)
+	_, err := d.Read(sent(t, &r, Packed), 0, t0)
+	require.NoError(t, err)
+	_, err = d.Read(sent(t, &r, Arrays), 0, t0)
+	require.NoError(t, err)
+	_, err = d.Read(sent(t, &r, Packed), 0, t0)
 	require.NoError(t, err)
 	_, err = d.Read(raw{contract.RequestID: "other", contract.Frames: []any{"x"}, contract.FramesConsistent: true}.readOnly(t), 0, t0)
 	require.Error(t, err)
@@ -365,11 +371,39 @@ func TestRelease(t *testing.T) {
 	require.NoError(t, err)
 	_, err = d.Read(least.readOnly(t), t0, t0)
 	require.NoError(t, err)
+	_, err = d.Read(sent(t, &r, Packed), 0, t0)
+	require.NoError(t, err)
 	d.Release()
 	assert.Equal(t, Record{}, normalised(&d.record))
+	assert.Empty(t, d.packedFrames)
 	for _, frame := range d.record.Frames[:cap(d.record.Frames)] {
 		assert.Empty(t, frame, "no text is kept alive, also of records before the last")
 	}
+}
+
+// What a large record needed is not kept for the small ones after it.
+func TestReleaseKeepsLittle(t *testing.T) {
+	const n = mostKept + 1
+	r := recordOfLeast()
+	r.Text, r.Frames, r.TokenIDs = strings.Repeat("x", n), slices.Repeat([]string{"x"}, n), make([]uint32, n)
+	r.FrameTimes = make([]uint32, n)
+	for _, form := range []Form{Arrays, Packed} {
+		d := Reader{Include: everything}
+		for range 2 {
+			_, err := d.Read(sent(t, &r, form), 0, t0)
+			require.NoError(t, err)
+		}
+		d.Release()
+		assert.LessOrEqual(t, max(cap(d.record.Frames), cap(d.record.TokenIDs), cap(d.record.FrameTimes), cap(d.lengths), cap(d.frameTimes)), mostKept)
+	}
+}
+
+// Frames without text take no memory, however many a packed record says that it has.
+func TestReadOfEmptyFrames(t *testing.T) {
+	var d Reader
+	got, err := d.Read(least.and(raw{contract.FrameLengths: make([]byte, 4*mostKept)}).readOnly(t), t0, t0+second)
+	require.NoError(t, err)
+	assert.Zero(t, cap(got.Frames))
 }
 
 func TestReadAllocatesNothing(t *testing.T) {

@@ -71,6 +71,10 @@ func checkRead(t *testing.T, d *Reader, attributes pcommon.Map, startedAt, finis
 	assert.Equal(t, asGo(r.Text), decoded.Text)
 	assert.Equal(t, len(decoded.TokenIDs), decoded.NumOutputTokens)
 	assert.NotContains(t, decoded.Frames, "")
+	require.Len(t, decoded.Frames, len(r.Frames))
+	for i, frame := range r.Frames {
+		assert.Equal(t, asGo(frame), decoded.Frames[i])
+	}
 
 	for _, form := range []Form{Arrays, Packed} {
 		again := pcommon.NewMap()

@@ -18,8 +18,11 @@ func AppendHour(dst []byte, nanos uint64) []byte {
 
 // Encoder makes lines of records. The zero value is ready; what it keeps is scratch memory.
 type Encoder struct {
-	escapes []escaped // of a text
+	escapes []escaped // of a text of no more than mostNoted bytes
 }
+
+// mostNoted is the length of a text, in bytes, whose escapes are noted: they may take 16 times as much.
+const mostNoted = 64 << 10
 
 // AppendLine appends the record's line, its newline included. It is valid JSON in valid UTF-8 whatever the strings hold:
 // a lone surrogate in its three-byte form becomes its escape, any other invalid byte U+FFFD.
@@ -59,7 +62,7 @@ func (e *Encoder) appendKeys(dst []byte, r *Record) []byte {
 // appendText appends the text and the frames. Most often the frames are the text, cut between characters: then each character
 // is escaped once, and what becomes of a frame copied from what became of the text.
 func (e *Encoder) appendText(dst []byte, r *Record) []byte {
-	if !isCut(r.Text, r.Frames) {
+	if len(r.Text) > mostNoted || !isCut(r.Text, r.Frames) {
 		dst = appendString(append(dst, `,"text":`...), r.Text)
 		return appendStrings(append(dst, `,"frames":`...), r.Frames)
 	}
@@ -85,7 +88,8 @@ func (e *Encoder) appendText(dst []byte, r *Record) []byte {
 // escaped is a byte of a text that was escaped: where in the text it is, and how many bytes its escape has more.
 type escaped struct{ at, more int }
 
-// appendNoting is appendValid, and notes the escapes.
+// appendNoting is appendValid, and notes the escapes. It is a function of its own because what it asks of each escape makes
+// texts with many of them slower.
 func (e *Encoder) appendNoting(dst []byte, s string) []byte {
 	e.escapes = e.escapes[:0]
 	for start := 0; start < len(s); {

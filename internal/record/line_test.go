@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -174,6 +175,56 @@ func TestEachControl(t *testing.T) {
 		}
 		assert.Equal(t, `"`+want+`"`, string(appendString(nil, string(rune(c)))))
 	}
+}
+
+// Eight bytes are looked at together: what must be escaped must be found at each place among all neighbours, and nothing else.
+func TestEachByteAtEachPlace(t *testing.T) {
+	for _, neighbour := range []string{"x", "\u0080", "\u07ff"} {
+		around := strings.Repeat(neighbour, 17)
+		for c := range byte(0x80) {
+			for at := 0; at <= len(around); at += len(neighbour) {
+				s := around[:at] + string(rune(c)) + around[at:]
+				if got := string(appendString(nil, s)); got != likePython(t, s) {
+					t.Fatalf("%q became %s", s, got)
+				}
+			}
+		}
+	}
+}
+
+// TestFramesAtRandom: what is copied from the text is what each frame would have become by itself.
+func TestFramesAtRandom(t *testing.T) {
+	pieces := []string{"a", "plain text of some length", "\x01", `"`, "\n\n", "é", "猫", "😀", high, low, "\xff"}
+	random := rand.New(rand.NewPCG(1, 2))
+	var e Encoder
+	for range 20_000 {
+		var r Record
+		for range random.IntN(6) {
+			r.Frames = append(r.Frames, "")
+			for range random.IntN(3) {
+				r.Frames[len(r.Frames)-1] += pieces[random.IntN(len(pieces))]
+			}
+		}
+		r.Text = strings.Join(r.Frames, "")
+		if random.IntN(4) == 0 {
+			r.Text += pieces[random.IntN(len(pieces))]
+		}
+		want := appendStrings(append(appendString([]byte(`,"text":`), r.Text), `,"frames":`...), r.Frames)
+		if !assert.Equal(t, string(want), string(e.appendText(nil, &r))) {
+			return
+		}
+	}
+}
+
+// The notes about a text are bounded, whatever is in it.
+func TestEncoderKeepsLittle(t *testing.T) {
+	var e Encoder
+	for _, n := range []int{mostNoted, mostNoted + 1, 1 << 20} {
+		r := Record{Text: strings.Repeat("\n", n)}
+		r.Frames = []string{r.Text}
+		assert.Contains(t, string(e.AppendLine(nil, &r)), strings.Repeat(`\n`, n))
+	}
+	assert.LessOrEqual(t, cap(e.escapes), 2*mostNoted)
 }
 
 func TestStringsThatAreNotUTF8(t *testing.T) {

@@ -88,7 +88,7 @@ func (r *running) check(ctx context.Context, outputs int) error {
 	if err != nil {
 		return err
 	}
-	if inFlight, _ := metrics.Sum("otelcol_processor_raw_output_pending_outputs"); inFlight != float64(outputs) {
+	if inFlight, ok := metrics.Sum("otelcol_processor_raw_output_pending_outputs"); !ok || inFlight != float64(outputs) {
 		return fmt.Errorf("%v outputs are in flight, not %d", inFlight, outputs)
 	}
 	return nil
