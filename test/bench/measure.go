@@ -73,11 +73,15 @@ func (p places) run(ctx context.Context, s subject, l load, outputs int) (cost, 
 		}
 	}
 	wall := time.Since(began)
+	memory, err := peakMemory(c.PID())
+	if err != nil {
+		return cost{}, err
+	}
 	if err := c.Stop(ctx); err != nil {
 		return cost{}, err
 	}
 	state := c.State()
-	return cost{cpu: state.UserTime() + state.SystemTime(), wall: wall, memory: peakMemory(state), chunks: outputs * l.chunksPerOutput}, nil
+	return cost{cpu: state.UserTime() + state.SystemTime(), wall: wall, memory: memory, chunks: outputs * l.chunksPerOutput}, nil
 }
 
 // running is a Collector that runs, and the directory that is its own.
