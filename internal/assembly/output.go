@@ -2,6 +2,7 @@ package assembly
 
 import (
 	"math"
+	"slices"
 	"time"
 	"unicode/utf8"
 	"unsafe"
@@ -129,6 +130,7 @@ func (o *output) absorb(c *chunk.Chunk, first uint32) {
 	n := uint32(len(c.Frames))
 	o.next = first + n
 	o.cuts.add(first, n)
+	o.ends = withRoom(o.ends, len(c.Frames))
 	for i, frame := range c.Frames {
 		if frame == "" {
 			continue
@@ -139,7 +141,7 @@ func (o *output) absorb(c *chunk.Chunk, first uint32) {
 			o.times = append(o.times, microsBetween(o.startedAt, c.TimeOf(i)))
 		}
 	}
-	o.tokens = append(o.tokens, c.TokenIDs...)
+	o.tokens = append(withRoom(o.tokens, len(c.TokenIDs)), c.TokenIDs...)
 	if c.HasText {
 		o.setText(c.Text)
 	}
@@ -151,6 +153,25 @@ func (o *output) absorb(c *chunk.Chunk, first uint32) {
 	if c.Others > 0 {
 		o.others.absorb(c.Attributes)
 	}
+}
+
+// leastSpare is the least room to spare of a list that grows.
+const leastSpare = 16
+
+// withRoom returns a list with room for n numbers more. One that grows has a quarter to spare: append would double a short
+// one, and most outputs are short.
+func withRoom(list []uint32, n int) []uint32 {
+	if len(list)+n <= cap(list) {
+		return list
+	}
+	return grown(list, len(list)+n)
+}
+
+func grown(list []uint32, need int) []uint32 {
+	if len(list) > 0 {
+		need += max(need/4, leastSpare)
+	}
+	return append(slices.Grow([]uint32(nil), need), list...)
 }
 
 // microsBetween is the time between two instants in microseconds, as far as 32 bits tell.
