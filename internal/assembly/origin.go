@@ -17,19 +17,17 @@ type Source [16]byte
 
 // SourceOf returns the source of a resource with these attributes.
 func SourceOf(resource pcommon.Map) Source {
-	h := sha256.New()
-	identified := false
+	identity := make([]byte, 0, 256) // enough for most
 	for key, value := range attr.Identifying(resource) {
-		identified = true
 		for _, part := range [...]string{key, value.AsString()} { // each with its length, so that no two resources add up to the same
-			_ = binary.Write(h, binary.LittleEndian, uint64(len(part)))
-			_, _ = h.Write([]byte(part))
+			identity = append(binary.LittleEndian.AppendUint64(identity, uint64(len(part))), part...)
 		}
 	}
-	if !identified {
+	if len(identity) == 0 {
 		return Source{}
 	}
-	return Source(h.Sum(nil)[:len(Source{})])
+	digest := sha256.Sum256(identity)
+	return Source(digest[:len(Source{})])
 }
 
 // From is where chunks come from: their source, and the resource and scope of the batch that they are in.

@@ -53,6 +53,9 @@ func (p *rawOutputProcessor[T]) absorb(ctx context.Context, batch T) {
 	a.from, a.scope, a.ended = nil, signal.Scope{}, nil
 	p.absorbers.Put(a)
 
+	if len(ended) == 0 && p.outbox.size() == 0 {
+		return // nothing to deliver, and nothing refused that might be too much beside the outputs in flight
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deliveryPatience)
 	defer cancel()
 	p.deliver(ctx, ended)
