@@ -59,7 +59,7 @@ func (s *server) sayAll(times int) {
 
 // Adding a chunk to an output in flight allocates nothing but room for it, which grows ever more rarely.
 func TestAddAllocates(t *testing.T) {
-	const inFlight, before, chunks = 8, 4000, 500
+	const inFlight, before, chunks = 8, 1000, 500
 	for _, form := range forms {
 		t.Run(form.name, func(t *testing.T) {
 			s := newServer(inFlight)

@@ -155,23 +155,26 @@ func (o *output) absorb(c *chunk.Chunk, first uint32) {
 	}
 }
 
-// leastSpare is the least room to spare of a list that grows.
-const leastSpare = 16
+const (
+	leastSpare = 16  // the least room to spare of a list that grows
+	shortList  = 768 // up to which append would make much more room than is needed
+)
 
-// withRoom returns a list with room for n numbers more. One that grows has a quarter to spare: append would double a short
-// one, and most outputs are short.
+// withRoom returns a list with room for n numbers more. A short one that grows has a quarter to spare: append would double it,
+// and most outputs are short.
 func withRoom(list []uint32, n int) []uint32 {
 	if len(list)+n <= cap(list) {
 		return list
 	}
-	return grown(list, len(list)+n)
+	return grown(list, n)
 }
 
-func grown(list []uint32, need int) []uint32 {
-	if len(list) > 0 {
-		need += max(need/4, leastSpare)
+func grown(list []uint32, n int) []uint32 {
+	need := len(list) + n
+	if len(list) == 0 || need > shortList {
+		return slices.Grow(list, n)
 	}
-	return append(slices.Grow([]uint32(nil), need), list...)
+	return append(slices.Grow([]uint32(nil), need+max(need/4, leastSpare)), list...)
 }
 
 // microsBetween is the time between two instants in microseconds, as far as 32 bits tell.
