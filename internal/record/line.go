@@ -68,7 +68,8 @@ func (e *Encoder) appendText(dst []byte, r *Record) []byte {
 	}
 	dst = append(dst, `,"text":"`...)
 	at := len(dst)
-	dst = e.appendNoting(dst, r.Text)
+	e.escapes = e.escapes[:0]
+	dst = appendValid(dst, r.Text, &e.escapes)
 	dst = append(dst, `","frames":[`...)
 	escapes, end := e.escapes, 0
 	for i, frame := range r.Frames {
@@ -87,27 +88,6 @@ func (e *Encoder) appendText(dst []byte, r *Record) []byte {
 
 // escaped is a byte of a text that was escaped: where in the text it is, and how many bytes its escape has more.
 type escaped struct{ at, more int }
-
-// appendNoting is appendValid, and notes the escapes. It is a function of its own because what it asks of each escape makes
-// texts with many of them slower.
-func (e *Encoder) appendNoting(dst []byte, s string) []byte {
-	e.escapes = e.escapes[:0]
-	for start := 0; start < len(s); {
-		plain := plainPrefix(s[start:])
-		dst = append(dst, s[start:start+plain]...)
-		start += plain
-		for end := min(start+8, len(s)); start < end; start++ {
-			if escape[s[start]] == 0 {
-				dst = append(dst, s[start])
-				continue
-			}
-			before := len(dst)
-			dst = appendEscape(dst, s[start])
-			e.escapes = append(e.escapes, escaped{start, len(dst) - before - 1})
-		}
-	}
-	return dst
-}
 
 // isCut reports whether the frames are a text that is valid UTF-8, cut between characters.
 func isCut(text string, frames []string) bool {
@@ -192,11 +172,11 @@ func appendString(dst []byte, s string) []byte {
 // appendEscaped appends s as the inside of a JSON string, escaped as Python's json.dumps(ensure_ascii=False) does.
 func appendEscaped(dst []byte, s string) []byte {
 	if utf8.ValidString(s) {
-		return appendValid(dst, s)
+		return appendValid(dst, s, nil)
 	}
 	for len(s) > 0 {
 		n := validPrefix(s)
-		dst = appendValid(dst, s[:n])
+		dst = appendValid(dst, s[:n], nil)
 		s = s[n:]
 		switch {
 		case s == "":
@@ -241,8 +221,9 @@ func appendSurrogate(dst []byte, s string) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendValid appends valid UTF-8. Only ASCII needs escapes; everything else is copied in runs.
-func appendValid(dst []byte, s string) []byte {
+// appendValid appends valid UTF-8, and what it escaped to notes, if there are any. Only ASCII needs escapes; everything else is
+// copied in runs.
+func appendValid(dst []byte, s string, notes *[]escaped) []byte {
 	for start := 0; start < len(s); {
 		plain := plainPrefix(s[start:])
 		dst = append(dst, s[start:start+plain]...)
@@ -250,8 +231,12 @@ func appendValid(dst []byte, s string) []byte {
 		for end := min(start+8, len(s)); start < end; start++ {
 			if escape[s[start]] == 0 {
 				dst = append(dst, s[start])
-			} else {
-				dst = appendEscape(dst, s[start])
+				continue
+			}
+			before := len(dst)
+			dst = appendEscape(dst, s[start])
+			if notes != nil {
+				*notes = append(*notes, escaped{start, len(dst) - before - 1})
 			}
 		}
 	}
