@@ -72,9 +72,14 @@ type subject struct {
 }
 
 // ours is what is measured.
-var ours = subject{
-	name: "raw_output", processors: "{raw_output: {max_pending: 100000}}", exporters: "{raw_output: {directory: DIRECTORY}}",
-	pipeline: "processors: [raw_output], exporters: [raw_output]",
+var ours = recording("raw_output", "max_pending: 100000")
+
+// recording is our Collector with these options of the processor.
+func recording(name, options string) subject {
+	return subject{
+		name: name, processors: "{raw_output: {" + options + "}}", exporters: "{raw_output: {directory: DIRECTORY}}",
+		pipeline: "processors: [raw_output], exporters: [raw_output]",
+	}
 }
 
 // receiver is what the others are compared with.
@@ -83,10 +88,7 @@ var receiver = subject{name: "receiver alone", exporters: "{nop: }", pipeline: "
 var subjects = []subject{
 	receiver,
 	ours,
-	{
-		name: "raw_output, packed records", processors: "{raw_output: {max_pending: 100000, packed_records: true}}",
-		exporters: "{raw_output: {directory: DIRECTORY}}", pipeline: "processors: [raw_output], exporters: [raw_output]",
-	},
+	recording("raw_output, packed records", "max_pending: 100000, packed_records: true"),
 	{name: "fileexporter", peers: true, exporters: "{file: {path: DIRECTORY/chunks.jsonl}}", pipeline: "exporters: [file]"},
 	{
 		name: "groupbytrace", peers: true, spansOnly: true, processors: "{groupbytrace: {wait_duration: 1s, num_traces: 100000}}",

@@ -122,28 +122,33 @@ func sonic(options encoder.Options) encode {
 // sizes are of texts.
 var sizes = []int{500, 4 << 10, 32 << 10}
 
-// TestLibrariesAgree: who leaves something out is not fast.
-func TestLibrariesAgree(t *testing.T) {
+// eachLine runs a benchmark, or a test, of each library with each record.
+func eachLine[T interface{ Run(string, func(T)) bool }](t T, run func(T, encode, *record.Record, *line)) {
 	for _, text := range texts {
 		for _, size := range sizes {
 			r := recordOf(text.sample, size)
-			want := lineOf(r)
+			l := lineOf(r)
 			for _, library := range libraries {
-				t.Run(fmt.Sprintf("%s/%d/%s", text.name, size, library.name), func(t *testing.T) {
-					var encoded []byte
-					for range 2 { // the second one over the first
-						var err error
-						encoded, err = library.encode(encoded, r, want)
-						require.NoError(t, err)
-						require.Equal(t, len(encoded)-1, bytes.IndexByte(encoded, '\n'), "one line")
-						var got line
-						require.NoError(t, json.Unmarshal(encoded, &got))
-						require.Equal(t, *want, got)
-					}
-				})
+				t.Run(fmt.Sprintf("text=%s/size=%d/lib=%s", text.name, size, library.name), func(t T) { run(t, library.encode, r, l) })
 			}
 		}
 	}
+}
+
+// TestLibrariesAgree: who leaves something out is not fast.
+func TestLibrariesAgree(t *testing.T) {
+	eachLine(t, func(t *testing.T, encode encode, r *record.Record, want *line) {
+		var encoded []byte
+		for range 2 { // the second one over the first
+			var err error
+			encoded, err = encode(encoded, r, want)
+			require.NoError(t, err)
+			require.Equal(t, len(encoded)-1, bytes.IndexByte(encoded, '\n'), "one line")
+			var got line
+			require.NoError(t, json.Unmarshal(encoded, &got))
+			require.Equal(t, *want, got)
+		}
+	})
 }
 
 // BenchmarkLine has AppendLine beside encoding/json and the fastest libraries, as a yardstick. The bytes a second are those of
@@ -151,23 +156,15 @@ func TestLibrariesAgree(t *testing.T) {
 //
 //	go test -run='^$' -bench=Line -count=6 . | benchstat -col /lib -
 func BenchmarkLine(b *testing.B) {
-	for _, text := range texts {
-		for _, size := range sizes {
-			r := recordOf(text.sample, size)
-			l := lineOf(r)
-			for _, library := range libraries {
-				b.Run(fmt.Sprintf("text=%s/size=%d/lib=%s", text.name, size, library.name), func(b *testing.B) {
-					encoded, err := library.encode(nil, r, l)
-					require.NoError(b, err)
-					b.SetBytes(int64(len(encoded)))
-					b.ReportAllocs()
-					for b.Loop() {
-						if encoded, err = library.encode(encoded, r, l); err != nil {
-							b.Fatal(err)
-						}
-					}
-				})
+	eachLine(b, func(b *testing.B, encode encode, r *record.Record, l *line) {
+		encoded, err := encode(nil, r, l)
+		require.NoError(b, err)
+		b.SetBytes(int64(len(encoded)))
+		b.ReportAllocs()
+		for b.Loop() {
+			if encoded, err = encode(encoded, r, l); err != nil {
+				b.Fatal(err)
 			}
 		}
-	}
+	})
 }
