@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otel-rawoutput/rawoutput/internal/layout"
+	"github.com/otel-rawoutput/rawoutput/internal/record/recordtest"
 )
 
 const second = 1_000_000_000
@@ -76,26 +77,7 @@ func TestAppendLine(t *testing.T) {
 	}
 }
 
-// decodedLine is the line as a reader has it.
-type decodedLine struct {
-	Event            string   `json:"event"`
-	RequestID        string   `json:"request_id"`
-	DisaggRequestID  *string  `json:"disagg_request_id"`
-	OutputIndex      uint32   `json:"output_index"`
-	StartedAt        string   `json:"started_at"`
-	FinishedAt       string   `json:"finished_at"`
-	Streaming        bool     `json:"streaming"`
-	Aborted          bool     `json:"aborted"`
-	Partial          bool     `json:"partial"`
-	EndReason        *string  `json:"end_reason"`
-	Text             string   `json:"text"`
-	Frames           []string `json:"frames"`
-	FramesConsistent bool     `json:"frames_consistent"`
-	TokenIDs         []uint32 `json:"token_ids"`
-	NumOutputTokens  int      `json:"num_output_tokens"`
-}
-
-func decode(t testing.TB, line []byte) (l decodedLine) {
+func decode(t testing.TB, line []byte) (l recordtest.Line) {
 	t.Helper()
 	require.True(t, utf8.Valid(line), "valid UTF-8")
 	require.Equal(t, 1, bytes.Count(line, []byte("\n")), "one line")
@@ -111,7 +93,7 @@ func TestLineAgainstEncodingJSON(t *testing.T) {
 	r.Text, r.Frames = "a\"b\\c\n猫😀", []string{"a\"b", "\\c\n", "猫😀"}
 	line := new(Encoder).AppendLine(nil, &r)
 	got := decode(t, line)
-	assert.Equal(t, decodedLine{
+	assert.Equal(t, recordtest.Line{
 		Event: "raw_output", RequestID: "r", DisaggRequestID: &r.DisaggRequestID, OutputIndex: 1,
 		StartedAt: "2026-11-04T05:06:07.123456+00:00", FinishedAt: "2026-11-04T05:06:09+00:00",
 		Streaming: true, Aborted: true, Partial: true, EndReason: &r.EndReason,
