@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -294,4 +295,16 @@ func TestAppendLineAllocatesNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAppendNumbers(t *testing.T) {
+	var numbers []uint32
+	var want []string
+	for power := uint64(1); power <= math.MaxUint32; power *= 10 {
+		for _, n := range []uint64{power - 1, power, power + 1, 12 * power, math.MaxUint32 / power} {
+			numbers = append(numbers, uint32(n))
+			want = append(want, strconv.FormatUint(n&math.MaxUint32, 10))
+		}
+	}
+	assert.Equal(t, "["+strings.Join(want, ",")+"]", string(appendNumbers(nil, numbers)))
 }

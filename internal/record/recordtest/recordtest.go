@@ -26,6 +26,7 @@ type Line struct {
 var Texts = []struct{ Name, Sample string }{
 	{"ascii", "The quick brown fox jumps over the lazy dog. "},
 	{"cjk", "吾輩は猫である。名前はまだ無い。"},
+	{"json", "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}\n"},
 	{"escapes", "{\"a\": \"b\\c\"}\n\t"},
 }
 
