@@ -1,7 +1,6 @@
 package record
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
 	"strings"
@@ -77,16 +76,13 @@ func (r *Record) putArrays(attributes pcommon.Map) {
 }
 
 func (r *Record) putPacked(attributes pcommon.Map) {
-	joined, lengths := r.Text, make([]uint32, len(r.Frames))
+	joined := r.Text
 	if !isCutAnywhere(r.Text, r.Frames) {
 		joined = strings.Join(r.Frames, "")
 	}
-	for i, frame := range r.Frames {
-		lengths[i] = uint32(len(frame))
-	}
 	r.textSetter()(attributes.PutEmpty(contract.Frames), joined)
-	attributes.PutEmptyBytes(contract.FrameLengths).FromRaw(packed(lengths))
-	attributes.PutEmptyBytes(contract.TokenIDs).FromRaw(packed(r.TokenIDs))
+	putNumbers(attributes, contract.FrameLengths, r.Frames, func(frame string) uint32 { return uint32(len(frame)) })
+	putNumbers(attributes, contract.TokenIDs, r.TokenIDs, itself)
 }
 
 func (r *Record) putDelivery(attributes pcommon.Map) {
@@ -94,7 +90,7 @@ func (r *Record) putDelivery(attributes pcommon.Map) {
 	putCount(attributes, contract.MissingChunks, r.MissingChunks)
 	putCount(attributes, contract.DuplicateChunks, r.DuplicateChunks)
 	if r.FrameTimes != nil {
-		attributes.PutEmptyBytes(contract.FrameTimes).FromRaw(packed(r.FrameTimes))
+		putNumbers(attributes, contract.FrameTimes, r.FrameTimes, itself)
 	}
 }
 
@@ -104,14 +100,17 @@ func putCount(attributes pcommon.Map, key string, n Count) {
 	}
 }
 
-// packed is the packed form of numbers: little-endian uint32.
-func packed(numbers []uint32) []byte {
-	bytes := make([]byte, 0, 4*len(numbers))
-	for _, n := range numbers {
-		bytes = binary.LittleEndian.AppendUint32(bytes, n)
+// putNumbers puts the packed form of the numbers that a list stands for: little-endian uint32.
+func putNumbers[E any](attributes pcommon.Map, key string, list []E, number func(E) uint32) {
+	packed := attributes.PutEmptyBytes(key)
+	packed.EnsureCapacity(4 * len(list))
+	for _, e := range list {
+		n := number(e)
+		packed.Append(byte(n), byte(n>>8), byte(n>>16), byte(n>>24))
 	}
-	return bytes
 }
+
+func itself(n uint32) uint32 { return n }
 
 // Reader reads records from the attributes of their events, into memory that it uses again for the next one. The zero
 // value is ready.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.opentelemetry.io/collector/pdata/pcommon"
+
 	"github.com/otel-rawoutput/rawoutput/internal/record/recordtest"
 )
 
@@ -37,12 +39,37 @@ func BenchmarkAppendLine(b *testing.B) {
 	})
 }
 
+// formNames are the forms of a record's attributes.
+var formNames = []struct {
+	form Form
+	name string
+}{{Arrays, "arrays"}, {Packed, "packed"}}
+
+func eachForm(b *testing.B, run func(*testing.B, *Record, Form)) {
+	for _, f := range formNames {
+		b.Run(f.name, func(b *testing.B) {
+			eachText(b, func(b *testing.B, r *Record) {
+				b.SetBytes(int64(len(r.Text)))
+				b.ReportAllocs()
+				run(b, r, f.form)
+			})
+		})
+	}
+}
+
+func BenchmarkPut(b *testing.B) {
+	eachForm(b, func(b *testing.B, r *Record, form Form) {
+		r.ValidUTF8 = true
+		for b.Loop() {
+			r.Put(pcommon.NewMap(), form)
+		}
+	})
+}
+
 func BenchmarkRead(b *testing.B) {
-	eachText(b, func(b *testing.B, r *Record) {
-		attributes := sent(b, r, Arrays)
+	eachForm(b, func(b *testing.B, r *Record, form Form) {
+		attributes := sent(b, r, form)
 		var d Reader
-		b.SetBytes(int64(len(r.Text)))
-		b.ReportAllocs()
 		for b.Loop() {
 			if _, err := d.Read(attributes, 0, t0); err != nil {
 				b.Fatal(err)
