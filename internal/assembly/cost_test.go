@@ -80,7 +80,7 @@ func TestAddWithRoomAllocatesNothing(t *testing.T) {
 			s.chunk.Numbered = form.numbered
 			s.sayAll(1)
 			for _, o := range s.table.outputs {
-				o.joined, o.ends, o.tokens = make([]byte, 0, 1<<20), make([]uint32, 0, 1<<16), make([]uint32, 0, 1<<16)
+				o.joined, o.lengths.varints, o.tokens.varints = make([]byte, 0, 1<<20), make([]byte, 0, 1<<16), make([]byte, 0, 1<<18)
 			}
 			assert.Zero(t, testing.AllocsPerRun(1000, s.say))
 		})

@@ -26,7 +26,7 @@ type requestKey struct {
 	request string
 }
 
-// output is one output in flight: a buffer of text with the ends of its frames, not a string for each.
+// output is one output in flight: a buffer of text with the lengths of its frames, not a string for each.
 type output struct {
 	held
 	sequence
@@ -36,10 +36,10 @@ type output struct {
 	startedAt uint64
 	first     uint32 // the index of the first chunk that came
 
-	joined []byte   // the text of all frames
-	ends   []uint32 // where each of them that has text ends in joined
-	times  []uint32 // when each of them came, in microseconds after startedAt; kept only if they are asked for
-	tokens []uint32
+	joined  []byte   // the text of all frames
+	lengths numbers  // of each of them that has text
+	times   []uint32 // when each of them came, in microseconds after startedAt; kept only if they are asked for
+	tokens  numbers
 
 	// text is the latest full text received, where it is not what was joined until then; the record's text is then text
 	// plus what was joined after textEnd. Where the two are the same, as they should be, it is not kept.
@@ -130,18 +130,8 @@ func (o *output) absorb(c *chunk.Chunk, first uint32) {
 	n := uint32(len(c.Frames))
 	o.next = first + n
 	o.cuts.add(first, n)
-	o.ends = withRoom(o.ends, len(c.Frames))
-	for i, frame := range c.Frames {
-		if frame == "" {
-			continue
-		}
-		o.joined = append(o.joined, frame...)
-		o.ends = append(o.ends, uint32(len(o.joined)))
-		if o.keepsTimes {
-			o.times = append(o.times, microsBetween(o.startedAt, c.TimeOf(i)))
-		}
-	}
-	o.tokens = append(withRoom(o.tokens, len(c.TokenIDs)), c.TokenIDs...)
+	o.absorbFrames(c)
+	o.tokens.addAll(c.TokenIDs)
 	if c.HasText {
 		o.setText(c.Text)
 	}
@@ -155,26 +145,19 @@ func (o *output) absorb(c *chunk.Chunk, first uint32) {
 	}
 }
 
-const (
-	leastSpare = 16  // the least room to spare of a list that grows
-	shortList  = 768 // up to which append would make much more room than is needed
-)
-
-// withRoom returns a list with room for n numbers more. A short one that grows has a quarter to spare: append would double it,
-// and most outputs are short.
-func withRoom(list []uint32, n int) []uint32 {
-	if len(list)+n <= cap(list) {
-		return list
+func (o *output) absorbFrames(c *chunk.Chunk) {
+	joined, lengths := o.joined, o.lengths // what is on the heap is written to once, which costs the garbage collector less
+	for i, frame := range c.Frames {
+		if frame == "" {
+			continue
+		}
+		joined = append(joined, frame...)
+		lengths.add(uint32(len(frame)))
+		if o.keepsTimes {
+			o.times = append(o.times, microsBetween(o.startedAt, c.TimeOf(i)))
+		}
 	}
-	return grown(list, n)
-}
-
-func grown(list []uint32, n int) []uint32 {
-	need := len(list) + n
-	if len(list) == 0 || need > shortList {
-		return slices.Grow(list, n)
-	}
-	return append(slices.Grow([]uint32(nil), need+max(need/4, leastSpare)), list...)
+	o.joined, o.lengths = joined, lengths
 }
 
 // microsBetween is the time between two instants in microseconds, as far as 32 bits tell.
@@ -194,7 +177,7 @@ func (o *output) setText(text string) {
 }
 
 func (o *output) measure() int64 {
-	return outputOverhead + int64(cap(o.joined)+cap(o.text)+4*cap(o.ends)+4*cap(o.times)+4*cap(o.tokens)) +
+	return outputOverhead + int64(cap(o.joined)+cap(o.text)+o.lengths.size()+4*cap(o.times)+o.tokens.size()) +
 		int64(len(o.key.request)+len(o.disagg)+len(o.trace.State)) + o.others.size + o.cuts.size() + o.aheadBytes
 }
 
@@ -212,10 +195,10 @@ func (o *output) past(e *Ended) past {
 func (o *output) missing() uint32 { return max(o.end(), o.expected) - o.base - o.chunks }
 
 // isEmpty reports whether the output has nothing to show but its final chunk.
-func (o *output) isEmpty() bool { return len(o.ends) == 0 && len(o.tokens) == 0 }
+func (o *output) isEmpty() bool { return o.lengths.count == 0 && o.tokens.count == 0 }
 
-// fill makes r the output's record, but for how it ended, and uses its list of frames again. The record shares the output's
-// buffers: nothing may be absorbed afterwards.
+// fill makes r the output's record, but for how it ended, and uses its lists of frames and token ids again. The record shares the
+// output's text: nothing may be absorbed afterwards.
 func (o *output) fill(r *record.Record) {
 	o.check()
 	*r = record.Record{
@@ -227,7 +210,7 @@ func (o *output) fill(r *record.Record) {
 		Aborted:          o.aborted,
 		Text:             o.fullText(),
 		Frames:           o.appendFrames(r.Frames[:0]),
-		TokenIDs:         o.tokens,
+		TokenIDs:         o.tokens.appendTo(r.TokenIDs[:0]),
 		FrameTimes:       o.times,
 		Chunks:           record.CountOf(o.chunks),
 		MissingChunks:    record.CountOf(o.missing()),
@@ -249,10 +232,10 @@ func (o *output) fullText() string {
 }
 
 func (o *output) appendFrames(frames []string) []string {
-	joined, start := asString(o.joined), uint32(0)
-	for _, end := range o.ends {
-		frames = append(frames, joined[start:end])
-		start = end
+	frames, joined := slices.Grow(frames, o.lengths.count), asString(o.joined)
+	for rest := o.lengths.varints; len(rest) > 0; {
+		n, size := next(rest)
+		frames, joined, rest = append(frames, joined[:n]), joined[n:], rest[size:]
 	}
 	return frames
 }
@@ -269,10 +252,13 @@ func (o *output) check() {
 }
 
 func (o *output) cutBetweenCharacters() bool {
-	for _, end := range o.ends {
-		if int(end) < len(o.joined) && !utf8.RuneStart(o.joined[end]) {
+	joined := o.joined
+	for rest := o.lengths.varints; len(rest) > 0; {
+		if !utf8.RuneStart(joined[0]) {
 			return false
 		}
+		n, size := next(rest)
+		joined, rest = joined[n:], rest[size:]
 	}
 	return utf8.Valid(o.joined)
 }

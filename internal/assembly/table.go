@@ -318,7 +318,7 @@ func (t *Table) forget(o *output) {
 	t.requests[o.key.requestKey] = siblings[:last]
 }
 
-// Fill makes r the record of the output. It uses the memory of the frames that were in it again.
+// Fill makes r the record of the output. It uses the lists of frames and of token ids that were in it again.
 func (e *Ended) Fill(r *record.Record) {
 	e.output.fill(r)
 	r.FinishedAt = e.finishedAt

@@ -2,6 +2,7 @@ package assembly
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -320,9 +321,9 @@ func TestEvictionByBytes(t *testing.T) {
 			},
 		},
 		{
-			name:   "token ids take four bytes",
-			limits: bytes(51_000, 1<<30),
-			steps:  []step{chunkOf("a", "x"), chunkOf("b").tokens(make([]uint32, 11_000)...)},
+			name:   "large token ids take four bytes",
+			limits: bytes(50_700, 1<<30),
+			steps:  []step{chunkOf("a", "x"), chunkOf("b").tokens(largeIDs(10_000)...)},
 			want:   []string{`a/0 1-2 "x" ["x"] partial reason="evicted"`},
 			left:   1,
 		},
@@ -404,8 +405,8 @@ func TestWhatCounts(t *testing.T) {
 	for name, bytes := range map[string]int64{
 		"text":                      bytesAfter(usual(), signal.Trace{}, chunkOf("r", long)),
 		"a text unlike its frames":  bytesAfter(usual(), signal.Trace{}, chunkOf("r", "a").text(long)),
-		"token ids":                 bytesAfter(usual(), signal.Trace{}, chunkOf("r", "a").tokens(make([]uint32, size/4)...)),
-		"frames":                    bytesAfter(usual(), signal.Trace{}, chunkOf("r", strings.Split(long, "")[:size/4]...)),
+		"token ids":                 bytesAfter(usual(), signal.Trace{}, chunkOf("r", "a").tokens(largeIDs(size/4)...)),
+		"frames":                    bytesAfter(usual(), signal.Trace{}, chunkOf("r", strings.Split(long, "")[:size/2]...)),
 		"the request id":            bytesAfter(usual(), signal.Trace{}, chunkOf(long, "a")),
 		"the disaggregated id":      bytesAfter(usual(), signal.Trace{}, chunkOf("r", "a").disagg(long)),
 		"the trace state":           bytesAfter(usual(), signal.Trace{State: long}, chunkOf("r", "a")),
@@ -415,6 +416,9 @@ func TestWhatCounts(t *testing.T) {
 		assert.GreaterOrEqual(t, bytes, base+size-100, name)
 	}
 }
+
+// largeIDs are token ids of four bytes each.
+func largeIDs(n int) []uint32 { return slices.Repeat([]uint32{1<<28 - 1}, n) }
 
 // A text that was not the frames is given up once one comes that is.
 func TestTextIsGivenUp(t *testing.T) {

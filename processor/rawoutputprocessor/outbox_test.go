@@ -128,7 +128,7 @@ func TestWaitingIsMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nil)
 		f.next.setRefuse(refuseAll)
-		const outputs = 1000
+		const outputs = 500
 		for i := range outputs {
 			require.NoError(t, f.ConsumeLogs(t.Context(), batch(final(fmt.Sprint(i), "x"))))
 		}
@@ -146,12 +146,12 @@ func TestWaitingIsMerged(t *testing.T) {
 func TestOneBatchOneDelivery(t *testing.T) {
 	f := newFixture(t, func(cfg *Config) { cfg.MaxPending = 1 })
 	var events []event
-	for i := range 500 {
+	for i := range 200 {
 		events = append(events, chunkOf(fmt.Sprint("evicted", i), "e"), final(fmt.Sprint("finished", i), "f"))
 	}
 	require.NoError(t, f.ConsumeLogs(t.Context(), batch(events...)))
 	assert.Equal(t, 1, f.next.count())
-	assert.Len(t, f.next.texts(t), 999)
+	assert.Len(t, f.next.texts(t), 399)
 	f.shutdown(t)
 }
 

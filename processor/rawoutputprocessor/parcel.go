@@ -9,8 +9,9 @@ import (
 )
 
 // parcelBytes is how much a parcel takes, but for the output that makes it more: the records of a great many outputs that end
-// at once are not all built at once, and a batch of them is about as large as OTLP receivers take (4 MiB) at the most.
-const parcelBytes = 1 << 20
+// at once are not all built at once. As attributes they take up to five times as much in OTLP, which is less than its receivers
+// take (4 MiB).
+const parcelBytes = 512 << 10
 
 // parcel is a number of ended outputs on their way. The batch is built for each attempt: the next component may change
 // what it gets, and what is kept in between is small.
