@@ -28,7 +28,7 @@ func (n *numbers) addAll(list []uint32) {
 func (n *numbers) appendTo(list []uint32) []uint32 {
 	list = slices.Grow(list, n.count)
 	for rest := n.varints; len(rest) > 0; {
-		number, size := next(rest)
+		number, size := firstNumber(rest)
 		list, rest = append(list, number), rest[size:]
 	}
 	return list
@@ -37,8 +37,8 @@ func (n *numbers) appendTo(list []uint32) []uint32 {
 // size is how many bytes they take beside their own.
 func (n *numbers) size() int { return cap(n.varints) }
 
-// next returns the first number, and how many bytes it takes.
-func next(varints []byte) (number uint32, size int) {
+// firstNumber returns the first of some varints, and how many bytes it takes.
+func firstNumber(varints []byte) (number uint32, size int) {
 	if first := varints[0]; first < 0x80 {
 		return uint32(first), 1
 	}

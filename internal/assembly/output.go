@@ -234,7 +234,7 @@ func (o *output) fullText() string {
 func (o *output) appendFrames(frames []string) []string {
 	frames, joined := slices.Grow(frames, o.lengths.count), asString(o.joined)
 	for rest := o.lengths.varints; len(rest) > 0; {
-		n, size := next(rest)
+		n, size := firstNumber(rest)
 		frames, joined, rest = append(frames, joined[:n]), joined[n:], rest[size:]
 	}
 	return frames
@@ -257,7 +257,7 @@ func (o *output) cutBetweenCharacters() bool {
 		if !utf8.RuneStart(joined[0]) {
 			return false
 		}
-		n, size := next(rest)
+		n, size := firstNumber(rest)
 		joined, rest = joined[n:], rest[size:]
 	}
 	return utf8.Valid(o.joined)
