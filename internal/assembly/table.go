@@ -342,6 +342,13 @@ func (e *Ended) Trace() signal.Trace { return e.output.trace }
 // Size is what it takes as long as it is kept, its Scope aside.
 func (e *Ended) Size() int64 { return e.output.size + int64(unsafe.Sizeof(*e)) + int64(len(e.reason)) }
 
+// RecordSize is about what its record takes in OTLP at the most, its Scope aside.
+func (e *Ended) RecordSize() int64 {
+	const element = 8 // of an array, beside its text
+	o := e.output
+	return e.Size() + int64(len(o.joined)+element*(o.lengths.count+o.tokens.count)) // the text is there whole and in frames
+}
+
 // ScopeSize is what its Scope takes.
 func (e *Ended) ScopeSize() int64 { return e.output.origin.size }
 

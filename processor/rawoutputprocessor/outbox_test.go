@@ -128,7 +128,7 @@ func TestWaitingIsMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nil)
 		f.next.setRefuse(refuseAll)
-		const outputs = 500
+		const outputs = 1000
 		for i := range outputs {
 			require.NoError(t, f.ConsumeLogs(t.Context(), batch(final(fmt.Sprint(i), "x"))))
 		}
@@ -146,13 +146,47 @@ func TestWaitingIsMerged(t *testing.T) {
 func TestOneBatchOneDelivery(t *testing.T) {
 	f := newFixture(t, func(cfg *Config) { cfg.MaxPending = 1 })
 	var events []event
-	for i := range 200 {
+	for i := range 500 {
 		events = append(events, chunkOf(fmt.Sprint("evicted", i), "e"), final(fmt.Sprint("finished", i), "f"))
 	}
 	require.NoError(t, f.ConsumeLogs(t.Context(), batch(events...)))
 	assert.Equal(t, 1, f.next.count())
-	assert.Len(t, f.next.texts(t), 399)
+	assert.Len(t, f.next.texts(t), 999)
 	f.shutdown(t)
+}
+
+// What OTLP receivers take by default is enough for each batch, whatever makes records larger than outputs in flight.
+func TestBatchesAreNotTooLarge(t *testing.T) {
+	const outputs, chunks, most = 200, 20_000, 4 << 20
+	for name, add := range map[string]func(pcommon.Map, pcommon.Slice){
+		"small token ids": func(attributes pcommon.Map, _ pcommon.Slice) {
+			attributes.PutEmptyBytes(contract.TokenIDsDiff).FromRaw(make([]byte, 4*chunks))
+		},
+		"small frames": func(_ pcommon.Map, frames pcommon.Slice) {
+			for range chunks {
+				frames.AppendEmpty().SetStr("x")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nil)
+			var events []event
+			for i := range outputs {
+				events = append(events, func(r plog.LogRecord) {
+					final(fmt.Sprint(i), "")(r)
+					add(r.Attributes(), r.Attributes().PutEmptySlice(contract.TextDiff))
+				})
+			}
+			require.NoError(t, f.ConsumeLogs(t.Context(), batch(events...)))
+			records := 0
+			for _, taken := range f.next.taken {
+				assert.LessOrEqual(t, new(plog.ProtoMarshaler).LogsSize(taken), most)
+				records += taken.LogRecordCount()
+			}
+			assert.Equal(t, outputs, records)
+			f.shutdown(t)
+		})
+	}
 }
 
 // Reasons count into the memory that waits, too.

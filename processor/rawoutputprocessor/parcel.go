@@ -8,10 +8,9 @@ import (
 	"github.com/otel-rawoutput/rawoutput/internal/signal"
 )
 
-// parcelBytes is how much a parcel takes, but for the output that makes it more: the records of a great many outputs that end
-// at once are not all built at once. As attributes they take up to five times as much in OTLP, which is less than its receivers
-// take (4 MiB).
-const parcelBytes = 512 << 10
+// parcelBytes is how much the records of a parcel take in OTLP, but for the output that makes it more: those of a great many
+// outputs that end at once are not all built at once, and a batch of them is not larger than OTLP receivers take (4 MiB).
+const parcelBytes = 2 << 20
 
 // parcel is a number of ended outputs on their way. The batch is built for each attempt: the next component may change
 // what it gets, and what is kept in between is small.
@@ -23,24 +22,25 @@ type parcel[T any] struct {
 	hasRest bool
 	count   int   // records in it
 	bytes   int64 // what it takes while it waits
+	built   int64 // what its records take in OTLP
 }
 
 // deliver counts the outputs that ended and sends their records on, in order.
 func (p *rawOutputProcessor[T]) deliver(ctx context.Context, ended []assembly.Ended) {
 	p.telemetry.addEnded(ended)
 	for len(ended) > 0 {
-		n := parcelLen(ended)
-		p.outbox.send(contextOf(ctx, ended[:n]), p.pack(ended[:n:n]))
+		n, built := parcelOf(ended)
+		p.outbox.send(contextOf(ctx, ended[:n]), p.pack(ended[:n:n], built))
 		ended = ended[n:]
 	}
 }
 
-// parcelLen returns how many of the first outputs make up a parcel.
-func parcelLen(ended []assembly.Ended) (n int) {
-	for bytes := int64(0); n < len(ended) && bytes < parcelBytes; n++ {
-		bytes += ended[n].Size()
+// parcelOf returns how many of the first outputs make up a parcel, and what their records take in OTLP.
+func parcelOf(ended []assembly.Ended) (n int, built int64) {
+	for ; n < len(ended) && built < parcelBytes; n++ {
+		built += ended[n].RecordSize()
 	}
-	return n
+	return n, built
 }
 
 // contextOf returns the context that outputs travel with: the sender's, unless the pressure of it, or the clock, ended
@@ -60,7 +60,7 @@ type withoutValues struct{ context.Context }
 func (withoutValues) Value(any) any { return nil }
 
 // pack makes a parcel of outputs, and counts those whose frames do not add up.
-func (p *rawOutputProcessor[T]) pack(ended []assembly.Ended) *parcel[T] {
+func (p *rawOutputProcessor[T]) pack(ended []assembly.Ended, built int64) *parcel[T] {
 	inconsistent := 0
 	for i := range ended {
 		if !ended[i].FramesConsistent() {
@@ -68,7 +68,7 @@ func (p *rawOutputProcessor[T]) pack(ended []assembly.Ended) *parcel[T] {
 		}
 	}
 	p.telemetry.addInconsistent(inconsistent)
-	return &parcel[T]{ended: ended, form: p.cfg.form(), count: len(ended)}
+	return &parcel[T]{ended: ended, form: p.cfg.form(), count: len(ended), built: built}
 }
 
 // batch builds what is sent.
@@ -117,11 +117,12 @@ func (p *parcel[T]) settle() {
 
 // merge adds another parcel that waits behind this one, if both are small and of outputs.
 func (p *parcel[T]) merge(next *parcel[T]) bool {
-	if p.hasRest || next.hasRest || p.bytes+next.bytes > parcelBytes {
+	if p.hasRest || next.hasRest || p.built+next.built > parcelBytes {
 		return false
 	}
 	p.ended = append(p.ended, next.ended...)
 	p.count += next.count
 	p.bytes += next.bytes
+	p.built += next.built
 	return true
 }
